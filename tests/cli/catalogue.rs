@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A catalogue of a real registry, as files, through its server, and in a browser.
+//! A catalog of a real registry, as files, through its server, and in a browser.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -310,7 +310,7 @@ fn what_cannot_be_a_site_is_refused() {
     let refused = site.build("home", &[]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("home contains files that do not belong to a catalogue"),
+        refused.stderr.contains("home contains files that do not belong to a catalog"),
         "{}",
         refused.stderr
     );

@@ -359,16 +359,48 @@ fn a_name_that_ends_like_a_file_is_answered_with_the_path() {
 }
 
 #[test]
+fn a_check_reports_everything_that_is_missing_with_its_place() {
+    let cabane = world(Who::OrdinaryUser);
+    cabane.world.file("work/base.toml", "images = [\"none/1\", \"app\"]\nworkdir = \"/nowhere\"\n");
+    cabane.world.file(
+        "work/a.toml",
+        "base = \"./base.toml\"\nimages = [\"none/2\"]\n\
+         views = [\"app:nope\", \"other\", \"default\"]\n\
+         mounts = [\"/nowhere/a:/a\", \"/etc:/b\", { source = \"/nowhere/c\", target = \"/c\" }]\n",
+    );
+    let seen = cabane.run(&["environment", "check", "./a.toml"]);
+    let places: Vec<&str> =
+        seen.stderr.lines().filter_map(|line| line.strip_prefix("[WORLD]/work/")).collect();
+    let expected = [
+        "base.toml:1:11: no image matches `none/1`: ",
+        "a.toml:2:11: no image matches `none/2`: ",
+        "a.toml:3:10: there is no view `app:nope`: ",
+        "a.toml:4:11: cannot mount /nowhere/a: ",
+        "a.toml:4:39: cannot mount /nowhere/c: ",
+    ];
+    let are_same = places.iter().zip(expected).all(|(place, start)| place.starts_with(start));
+    assert!(seen.code == 4 && places.len() == 5 && are_same, "{}", seen.stderr);
+    // Another image may have the view and the directory.
+    for unknown in ["the view `other` was not checked", "the directory /nowhere was not checked"] {
+        assert!(seen.stderr.contains(unknown), "{}", seen.stderr);
+    }
+}
+
+#[test]
 fn what_a_file_names_and_is_not_here_is_found_by_a_check() {
     let cabane = world(Who::OrdinaryUser);
     for (text, expected) in [
-        ("images = [\"nothing/1.0\"]\n", "error: no image matches `nothing/1.0`\n"),
-        ("images = [\"app\"]\nviews = [\"nope\"]\n", "error: there is no view `nope`"),
-        ("mounts = [\"/nowhere/x:/data\"]\n", "error: cannot mount /nowhere/x\n"),
+        ("images = [\"nothing/1.0\"]\n", "1:11: no image matches `nothing/1.0`: "),
+        ("images = [\"app\"]\nviews = [\"nope\"]\n", "2:10: there is no view `nope`"),
+        ("mounts = [\"/nowhere/x:/data\"]\n", "1:11: cannot mount /nowhere/x: No such file"),
+        ("workdir = \"/nowhere/y\"\n", "1:11: cannot start in the directory /nowhere/y: No such"),
+        ("mounts = [\"/etc:/data\"]\nworkdir = \"/data/passwd\"\n", "2:11: cannot start in "),
     ] {
         cabane.world.file("work/a.toml", text);
         let seen = cabane.run(&["environment", "check", "./a.toml"]);
-        assert!(seen.code == 4 && seen.stderr.starts_with(expected), "{text}: {seen:?}");
+        let expected =
+            format!("error: a mistake in the environment file\n[WORLD]/work/a.toml:{expected}");
+        assert!(seen.code == 4 && seen.stderr.starts_with(&expected), "{text}: {seen:?}");
     }
     cabane.world.file("work/a.toml", "images = [\"app\"]\n");
     let seen = cabane.run(&["environment", "check", "./a.toml"]);

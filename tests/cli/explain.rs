@@ -465,7 +465,7 @@ fn interpreters_of_two_virtual_environments_are_a_conflict_although_they_are_lin
 fn an_unknown_name_is_an_error_with_one_that_is_almost_the_same() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let expected = "error: there is no command, library or variable `helo` here\n\
+        let expected = "error: there is no command, library, or variable `helo` here\n\
             hint: did you mean `hello`?\n";
         let seen = cabane.run(&["explain", "--in", "app", "helo"]);
         assert_eq!(seen, finished(4, "", expected), "as {who:?}");

@@ -214,5 +214,10 @@ fn a_list_of_nothing_is_no_error() {
     let expected = "there are no images yet\n\
                     hint: `cabane build`, `cabane image pull`, and `cabane import` add images\n";
     assert_eq!(cabane.run(&["image", "ls"]), finished(0, "", expected));
-    assert_eq!(cabane.run(&["image", "ls", "app"]), finished(0, "", "no image matches\n"));
+    assert_eq!(cabane.run(&["image", "ls", "app"]), finished(0, "", expected));
+    assert_eq!(cabane.run(&["search", "app"]), finished(0, "", expected));
+    cabane.run(&["repo", "create"]).success();
+    let expected = "error: no image matches `app`: there are no images yet\n";
+    let started = cabane.run(&["run", "app", "--", "true"]).stderr;
+    assert!(started.starts_with(expected) && started.ends_with("add images\n"), "{started}");
 }

@@ -33,6 +33,26 @@ fn each_kind_is_a_recipe_without_mistakes() {
 }
 
 #[test]
+fn an_easyconfig_that_easybuild_may_contain_is_named_with_its_place() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["init", "easybuild", "tools"]).success();
+    fs::remove_file(cabane.world.path("work/tools/hello-1.0.eb")).unwrap();
+    let seen = cabane.run(&["recipe", "check", "tools"]).success();
+    assert!(seen.stderr.starts_with("warning: tools/config.yaml:"), "{seen:?}");
+    assert!(seen.stderr.contains(": `hello-1.0.eb` is not in the recipe. "), "{seen:?}");
+}
+
+#[test]
+fn the_hint_after_a_recipe_is_quoted_for_the_shell() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let seen = cabane.run(&["init", "python", "bad name"]).success();
+    assert!(seen.stderr.ends_with("hint: `cabane build 'bad name' bad-name/1.0`\n"), "{seen:?}");
+    let seen = cabane.run(&["init", "python", "bad name"]);
+    let hint = "hint: `cabane recipe check 'bad name'` checks it\n";
+    assert!(seen.stderr.ends_with(hint), "{seen:?}");
+}
+
+#[test]
 fn nothing_is_overwritten() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let _ = cabane.world.directory("work/project");

@@ -191,7 +191,7 @@ fn a_program_or_mpi_that_is_not_there_ends_as_it_does_without_another_mpi() {
     cabane.run(&arguments).success();
     let arguments = ["run", "--mpi", "os/1", &image.path, "--", "./program"];
     let expected = "error: `os/1` is a container image: what is in it is for its own root file \
-                    system\nhint: name a stack, a prefix or a library\n";
+                    system\nhint: name a stack, a prefix, or a library\n";
     let seen = cabane.run(&arguments);
     assert_eq!((seen.code, seen.stderr.as_str()), (125, expected));
 }

@@ -218,6 +218,13 @@ fn a_list_changes_only_where_it_must() {
     // What is wrong changes nothing, also if it comes behind what is right.
     for (wrong, code, expected) in [
         (&["add", "six", "numpy=1"][..], 3, "hint: type `numpy==1`\n"),
+        (
+            &["add", "six", "hdf5+mpi"],
+            3,
+            "hint: `cabane init spack DIRECTORY` starts a recipe for Spack\n",
+        ),
+        (&["add", "hdf5==+mpi"], 3, "'dask[array]==2026.1'`\n"),
+        (&["add", "a b"], 3, "leave out the quotes: `cabane add a b`\n"),
         (&["remove", "numpy", "panda"], 4, "hint: did you mean `pandas`?\n"),
         (&["add", "app/1.0"], 2, "hint: for an image, type `cabane image add app/1.0`\n"),
         (&["update", "app/1.0"], 2, "type `cabane upgrade app/1.0`\n"),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A pipeline with a catalogue: each run with a registry writes the web site of what was released.
+//! A pipeline with a catalog: each run with a registry writes the web site of what was released.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn a_run_shows_what_was_released_and_nothing_else() {
         let (recipes, site) = with_catalogue(who, "{directory: site, title: Software here}");
         let run = recipes.go(&[]);
         assert_eq!(run.code, 16, "{}", run.stderr);
-        assert!(run.stderr.contains("catalogue in [WORLD]/work/site: "), "{}", run.stderr);
+        assert!(run.stderr.contains("catalog in [WORLD]/work/site: "), "{}", run.stderr);
         let index = fs::read_to_string(site.join("index.html")).unwrap();
         assert!(index.contains("Software here") && index.contains("good/1:v7"), "{index}");
         assert!(!index.contains("bad/1"), "{index}");
@@ -49,7 +49,7 @@ fn without_a_registry_there_is_no_site() {
     let (recipes, site) = with_catalogue(Who::OrdinaryUser, "{directory: site}");
     let run = recipes.run("run", &["--offline"]);
     assert_eq!(run.code, 16, "{}", run.stderr);
-    assert!(!site.exists() && !run.stderr.contains("catalogue"), "{}", run.stderr);
+    assert!(!site.exists() && !run.stderr.contains("catalog"), "{}", run.stderr);
 }
 
 #[test]
@@ -59,9 +59,9 @@ fn a_site_that_cannot_be_written_is_an_error_after_everything_else() {
     recipes.bed.shared.cabane.world.file("work/site/thesis.tex", "mine");
     let run = recipes.go(&["--only", "good"]);
     assert_eq!(run.code, 17, "{}", run.stderr);
-    let expected = "error: [WORLD]/work/site contains files that do not belong to a catalogue\n\
-                    hint: name a new directory; the catalogue replaces everything in it\n\
-                    the catalogue is as before\n";
+    let expected = "error: [WORLD]/work/site contains files that do not belong to a catalog\n\
+                    hint: name a new directory; the catalog replaces everything in it\n\
+                    the catalog has not changed\n";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     assert_eq!(recipes.labels("deploy::good@*").len(), 1);
     assert_eq!(fs::read_dir(site).unwrap().count(), 1);
@@ -92,7 +92,7 @@ fn the_site_can_be_written_by_itself() {
     let index = fs::read(site.join("index.html")).unwrap();
     fs::remove_dir_all(&site).unwrap();
     let written = recipes.run("catalogue", &[]).success();
-    assert!(written.stderr.starts_with("catalogue in [WORLD]/work/site: "), "{written:?}");
+    assert!(written.stderr.starts_with("catalog in [WORLD]/work/site: "), "{written:?}");
     assert_eq!(fs::read(site.join("index.html")).unwrap(), index);
 }
 
@@ -100,6 +100,6 @@ fn the_site_can_be_written_by_itself() {
 fn without_a_description_of_a_catalogue_it_says_what_to_add() {
     let recipes = Recipes::new(Who::OrdinaryUser, RELEASE);
     let seen = recipes.run("catalogue", &[]);
-    let says = "pipeline.yaml describes no catalogue\nhint: add a section such as `catalogue: ";
+    let says = "pipeline.yaml describes no catalog\nhint: add a section such as `catalogue: ";
     assert!(seen.code == 3 && seen.stderr.contains(says), "{seen:?}");
 }

@@ -100,7 +100,7 @@ impl Project {
         project
     }
 
-    /// Where the last job writes the catalogue.
+    /// Where the last job writes the catalog.
     fn site(&self) -> PathBuf {
         self.shared.cabane.world.path("work/site")
     }

@@ -153,7 +153,7 @@ fn a_commit_that_is_nowhere_is_named() {
     let text = text.replace("  packages:", "  commit: v9.9.9\n  packages:");
     stack.cabane.world.file("recipe/config.yaml", &text);
     let refused = stack.build(&["stack/1.0"]);
-    assert!(refused.stderr.contains("has no commit, tag or branch `v9.9.9`"), "{refused:?}");
+    assert!(refused.stderr.contains("has no commit, tag, or branch `v9.9.9`"), "{refused:?}");
 }
 
 #[test]

@@ -40,6 +40,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Does one of them.
     fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<()>;
 
+    /// Returns the files that the recipe names and that may come with a tool that is not here yet.
+    fn files_of_tool(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether what a step made is there still.
     fn has_result(&self, step: StepName) -> bool;
 

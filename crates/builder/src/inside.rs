@@ -18,7 +18,7 @@ pub(crate) struct Part {
     pub(crate) here: Option<PathBuf>,
     /// Where its source came from.
     pub(crate) source: Option<SourceFile>,
-    /// Its licence, as its package says.
+    /// Its license, as its package says.
     pub(crate) licence: Option<String>,
     /// The parts that it needs.
     pub(crate) needs: Vec<Need>,

@@ -138,6 +138,26 @@ pub fn lock_packages(
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
 ) -> Result<Locked> {
+    let locked = choose_packages(request, wish, dry_run, progress, interrupt);
+    locked.map_err(|error| match error {
+        BuildError::Interrupted => {
+            let message =
+                "the choice of package versions was interrupted; no lock file was changed";
+            let hint = "run the same command again".to_owned();
+            Report::new(Kind::Interrupted, message).hinted(hint).into()
+        }
+        error => error,
+    })
+}
+
+/// Does this; an interrupt is that of a build.
+fn choose_packages(
+    request: &BuildRequest,
+    wish: &LockWish,
+    dry_run: bool,
+    progress: &mut dyn Progress,
+    interrupt: &AtomicBool,
+) -> Result<Locked> {
     let recipe = read_recipe(&request.recipe_dir)?;
     if !matches!(recipe.engine, EngineConfig::Python(_) | EngineConfig::Spack(_)) {
         return Err(no_lock(recipe.engine.name()));

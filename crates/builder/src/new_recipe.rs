@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use cabane_label::shown;
+use cabane_label::{shown, shown_word};
 use cabane_report::{Kind, Report};
 
 use crate::{BuildError, Result, disk};
@@ -53,7 +53,7 @@ const PROJECT: &str = "pyproject.toml";
 pub fn new_recipe(directory: &Path, kind: RecipeKind, name: &str) -> Result<Vec<PathBuf>> {
     if directory.join(CONFIG).symlink_metadata().is_ok() {
         let message = format!("{} already contains a recipe", shown(directory));
-        let hint = format!("`cabane recipe check {}` checks it", shown(directory));
+        let hint = format!("`cabane recipe check {}` checks it", shown_word(directory));
         return Err(Report::new(Kind::Build, message).hinted(hint).into());
     }
     disk::make_directory(directory)?;

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::shown;
+use cabane_label::{shown, shown_word};
 use cabane_report::{Kind, Report};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -50,7 +50,7 @@ pub(crate) fn make_own_directory(path: &Path) -> Result<File> {
         return Err(refused(&path, "it belongs to another user", None));
     }
     if found.mode() & OTHERS_WRITE != 0 {
-        let hint = format!("`chmod go-w {}`, if you know all that is in it", shown(&path));
+        let hint = format!("`chmod go-w {}`, if you know all that is in it", shown_word(&path));
         return Err(refused(&path, "others can change it", Some(hint)));
     }
     Ok(directory)

@@ -72,6 +72,15 @@ pub struct Plan {
     pub(crate) job: Job,
 }
 
+impl Plan {
+    /// Returns the files that the recipe names and does not have. Whether its engine brings them is known
+    /// once the step `sources` is done.
+    #[must_use]
+    pub fn files_of_engine(&self) -> Vec<PathBuf> {
+        self.job.engine.files_of_tool()
+    }
+}
+
 /// Returns which packages a stack has, after its step `concretize`; `None` for other engines.
 ///
 /// # Errors

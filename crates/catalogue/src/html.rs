@@ -72,7 +72,7 @@ impl Frame {
              <link rel=\"alternate\" type=\"application/atom+xml\" title=\"Changes\" href=\"{up}changes.atom\">\n\
              <title>{title}</title>\n{scripts}</head>\n<body>\n\
              <a class=\"skip\" href=\"#main\">Skip to the content</a>\n\
-             <header>\n<p class=\"site\">{site}</p>\n<nav aria-label=\"Catalogue\"><ul>"
+             <header>\n<p class=\"site\">{site}</p>\n<nav aria-label=\"Catalog\"><ul>"
         );
         for (path, name) in self.places() {
             let _ = write!(page, "<li><a href=\"{up}{path}\">{name}</a></li>");

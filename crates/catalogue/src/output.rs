@@ -102,7 +102,7 @@ impl Place {
             path = real;
         }
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            let message = format!("{} cannot be the directory of a catalogue", shown(directory));
+            let message = format!("{} cannot be the directory of a catalog", shown(directory));
             return Err(
                 Report::new(Kind::Usage, message).hinted("name a directory below it".to_owned())
             );
@@ -176,11 +176,10 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
             Ok(false) => {
                 let message = format!(
-                    "{} contains files that do not belong to a catalogue",
+                    "{} contains files that do not belong to a catalog",
                     shown(&self.directory)
                 );
-                let hint =
-                    "name a new directory; the catalogue replaces everything in it".to_owned();
+                let hint = "name a new directory; the catalog replaces everything in it".to_owned();
                 Err(Report::new(Kind::Failure, message).hinted(hint))
             }
             Err(error) => Err(error).or_failed(|| self.cannot()),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use cabane_label::shown;
+use cabane_label::{shown, shown_word};
 use cabane_report::{IoContext, Kind, Report, Result};
 
 use crate::output::LIST;
@@ -37,8 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The directory is no site, the port is taken, or the system has no random numbers.
 pub fn serve(directory: &Path, port: u16, ready: impl FnOnce(&str)) -> Result<()> {
     if !directory.join(LIST).is_file() {
-        let message = format!("{} is not a catalogue", shown(directory));
-        let hint = format!("`cabane catalogue build -o {}` makes one", shown(directory));
+        let message = format!("{} is not a catalog", shown(directory));
+        let hint = format!("`cabane catalogue build -o {}` makes one", shown_word(directory));
         return Err(Report::new(Kind::NotFound, message).hinted(hint));
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));

@@ -44,51 +44,51 @@ macro_rules! exit_codes {
 exit_codes! {
     /// The command succeeded.
     SUCCESS = 0;
-    /// Something failed that has no code of its own: a file could not be read or written, a disk is full.
+    /// A failure without a code of its own, such as a file that cannot be read or written, or a full disk.
     FAILURE = 1, Failure;
     /// The command line could not be understood.
     USAGE = 2, Usage;
-    /// A label, view, recipe, configuration file or image is malformed.
+    /// A label, view, recipe, configuration file, or image is malformed.
     BAD_INPUT = 3, BadInput;
-    /// No image, view or repository matches.
+    /// No image, view, or repository matches.
     NOT_FOUND = 4, NotFound;
-    /// Several images match, and only one may.
+    /// Several images match, but the command needs exactly one.
     AMBIGUOUS = 5, Ambiguous;
-    /// A repository is missing, damaged or closed to the user.
+    /// A repository is missing or corrupt, or the user may not open it.
     REPOSITORY = 6, Repository;
     /// A build failed.
     BUILD = 7, Build;
-    /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
+    /// `cabane status`, with `--error-if-unset` or `--save`, found no loaded environment.
     NOT_LOADED = 8, NotLoaded;
-    /// `cabane diff --exit-code` found a difference, `cabane import --check` a tag that was moved, `cabane lock --check` a lock file that does not match, or `cabane impact --exit-code` an image that breaks.
+    /// `cabane diff --exit-code` found a difference, `cabane import --check` a tag that had moved, `cabane lock --check` a lock file that does not match, or `cabane impact --exit-code` an image that breaks.
     DIFFERENT = 9;
     /// `cabane doctor` found that nothing can be mounted, that something is broken, or that the named image breaks on this host.
     UNHEALTHY = 10;
-    /// A registry was not reached, did not let the user do this, or sent something wrong.
+    /// A registry could not be reached, denied the request, or sent an invalid answer.
     REGISTRY = 11, Registry;
-    /// An image does not have the signature that is wanted, or is not what was signed.
+    /// An image lacks a required signature, or differs from what was signed.
     UNTRUSTED = 12, Untrusted;
     /// The gate of a channel rejected an image: `cabane channel promote`.
     REJECTED = 13, Rejected;
-    /// Another MPI was refused, since it cannot work for this program: by `cabane mpi swap`, `cabane run --mpi`, or in a step of a job with `--uenv-mpi`.
+    /// The requested MPI cannot work for this program, so it was refused: by `cabane mpi swap`, `cabane run --mpi`, or in a step of a job with `--uenv-mpi`.
     NOT_SWAPPED = 14, NotSwapped;
-    /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.
+    /// `cabane mpi swap --probe` could not prove that the other MPI works, or the ranks of a step with `--uenv-mpi` would not find each other. The command did not run.
     NOT_PROVEN = 15, NotProven;
-    /// `cabane check`: a check of an image failed. `cabane pipeline`: a cell failed, its build or its checks.
+    /// `cabane check`: a check of an image failed. `cabane pipeline`: the build or a check of a cell failed.
     CHECK_FAILED = 16;
-    /// `cabane check` and `cabane pipeline`: nothing failed, and something could not run. That says nothing about the image.
+    /// `cabane check` and `cabane pipeline`: nothing failed, but some checks could not run, so the image may or may not work.
     CHECK_ERROR = 17;
     /// `cabane check` and `cabane pipeline`: there was nothing to test.
     NOT_TESTED = 18;
-    /// `cabane mpi audit`: the node was too busy, or had too few processors, to say something about an installation. Repeat it on a quiet node.
+    /// `cabane mpi audit`: the node was too busy or had too few processors to judge an installation. Repeat the audit on an idle node.
     INCONCLUSIVE = 19;
-    /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
+    /// `cabane run` or `cabane start` could not start the command. The exit code of the command itself is passed through.
     NOT_STARTED = 125, NotStarted;
     /// The command exists but cannot be started.
     NOT_EXECUTABLE = 126, NotExecutable;
     /// The command does not exist.
     COMMAND_NOT_FOUND = 127, CommandNotFound;
-    /// A build was interrupted, by Ctrl-C or another signal.
+    /// The command was interrupted by Ctrl-C or another signal.
     INTERRUPTED = 130, Interrupted;
 }
 

@@ -37,6 +37,22 @@ pub fn command() -> Command {
     Args::command()
 }
 
+/// Returns the names of all commands that are shown, each with its usage.
+pub fn usages() -> Vec<(String, String)> {
+    fn add(command: &mut Command, parents: &str, usages: &mut Vec<(String, String)>) {
+        let name = format!("{parents}{}", command.get_name());
+        usages.push((name.clone(), command.render_usage().to_string()));
+        for child in command.get_subcommands_mut().filter(|child| !child.is_hide_set()) {
+            add(child, &format!("{name} "), usages);
+        }
+    }
+    let mut root = Args::command();
+    root.build();
+    let mut usages = Vec::new();
+    add(&mut root, "", &mut usages);
+    usages
+}
+
 fn commands() -> String {
     let mut text = format!("{HEAD}# Commands\n");
     let mut root = Args::command().term_width(80);

@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cabane_process::installation;
 use cabane_report::Result;
 use cabane_run::login_shell;
 use cabane_site::settings::Overrides;
@@ -56,7 +57,11 @@ impl Setup {
     }
 
     fn with_overrides(args: &GlobalArgs, typed: &Overrides, printer: Printer) -> Result<Self> {
-        let site = Self::site(typed, std::env::vars_os().collect())?;
+        let calling: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        if let Some(path) = calling.get(OsStr::new(env_vars::PATH)) {
+            installation::search_in(path);
+        }
+        let site = Self::site(typed, calling)?;
         let printer = args.configured(printer, site.settings.color.value);
         Ok(Self { named_system: args.system.clone(), ..Self::of(site, printer) })
     }

@@ -140,7 +140,7 @@ pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec
 /// Refuses a registry without encryption in an environment file, which somebody else may have written: a
 /// password for it would be readable on the way. On this machine there is no way, and the registry of the
 /// site is chosen by the site.
-fn check_encryption(context: &Context, text: &str) -> Result<()> {
+pub(crate) fn check_encryption(context: &Context, text: &str) -> Result<()> {
     let Some((_, rest)) = text.split_once("http://") else { return Ok(()) };
     let host = rest.split(['/', '#']).next().unwrap_or_default();
     let name = host.strip_prefix("[::1]").map_or(host, |_| "localhost");
@@ -206,7 +206,7 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
     Ok(FoundImages { images, views, with_views, additions })
 }
 
-fn default_view(is_wanted: bool, none_is_named: bool) -> DefaultView {
+pub(crate) fn default_view(is_wanted: bool, none_is_named: bool) -> DefaultView {
     match (is_wanted, none_is_named) {
         (true, true) => DefaultView::Used,
         (true, false) => DefaultView::UsedOfRoot,
@@ -315,7 +315,10 @@ fn what_was_typed(
 }
 
 /// Opens the repositories only if something has to be looked up in them.
-fn resolver_for(context: &Context, descriptions: &[UenvDescription]) -> Result<Resolver> {
+pub(crate) fn resolver_for(
+    context: &Context,
+    descriptions: &[UenvDescription],
+) -> Result<Resolver> {
     let is_path =
         |description: &UenvDescription| matches!(description.image, ImageDescription::Path(_));
     let repositories =

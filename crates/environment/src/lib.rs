@@ -16,6 +16,7 @@ mod files;
 mod images;
 mod joining;
 mod metadata_cache;
+mod missing;
 mod root;
 
 pub use devices::{GivenDevices, give, newer_in_image};
@@ -25,4 +26,5 @@ pub use images::{
     find_builds, find_environment, find_image, find_image_record, named_containers,
 };
 pub use joining::{JoinOptions, directories};
+pub use missing::{Checked, MissingPart, check_file};
 pub use root::{RootOptions, add_binds, no_root, root_request};

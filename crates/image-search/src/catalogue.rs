@@ -29,7 +29,7 @@ const BATCH: usize = 1000;
 /// The file of metadata that starts an image.
 const ENV_JSON: &str = "env.json";
 
-/// An image of a catalogue.
+/// An image of a catalog.
 #[derive(Clone, Debug)]
 pub struct Catalogued {
     /// Its label, in a registry with the namespace.

@@ -258,7 +258,7 @@ impl Scope {
     }
 }
 
-/// A catalogue that is searched.
+/// A catalog that is searched.
 struct Searched<'a> {
     catalogue: &'a Catalogue,
     packages: Option<&'a PackageIndex>,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! All images of a catalogue, or one image and a host.
+//! All images of a catalog, or one image and a host.
 //!
 //! Images share most of their lines. So each line is judged once for each change, and an image takes
 //! together what was found for its lines.
@@ -26,7 +26,7 @@ const MOST_LISTS: usize = 100;
 /// How many packages are named that depend on another one.
 const MOST_DEPENDENTS: usize = 3;
 
-/// What happens to the images of a catalogue.
+/// What happens to the images of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Assessment {
     /// The changes, as texts.
@@ -56,7 +56,7 @@ struct Judged {
     findings: Vec<Option<Finding>>,
 }
 
-/// Judges all images of a catalogue.
+/// Judges all images of a catalog.
 #[must_use]
 pub fn assess(catalogue: &Catalogue, changes: &[Change]) -> Assessment {
     let lines = catalogue.needs.lines();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cabane_environment::find_environment;
-use cabane_label::{escape, shown};
+use cabane_label::{escape, shown, shown_word};
 use cabane_report::{IoContext, Kind, Notices, Report, Result, Transfer};
 use cabane_site::settings::Overrides;
 use cabane_site::{Context, Site};
@@ -92,7 +92,7 @@ pub fn remove(context: &Context, name: &str, place: Option<&Place>) -> Result<Pa
             return Ok(path);
         } else {
             let message = format!("{} belongs to another user", shown(&path));
-            let hint = format!("`ls -ld {}` shows the owner", shown(&path));
+            let hint = format!("`ls -ld {}` shows the owner", shown_word(&path));
             others = others.or(Some(Report::new(Kind::Failure, message).hinted(hint)));
         }
     }

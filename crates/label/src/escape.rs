@@ -31,6 +31,13 @@ pub fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }
 
+/// Returns a path or another word of a command line as a hint shows it: quoted for a shell if it needs
+/// that, and escaped.
+#[must_use]
+pub fn shown_word(word: impl AsRef<Path>) -> String {
+    escape(&cabane_report::shell_word(&word.as_ref().to_string_lossy())).into_owned()
+}
+
 /// Appends one character in the form in which it may be shown.
 pub(crate) fn push_escaped(shown: &mut String, character: char) {
     if is_hidden(character) {

@@ -32,7 +32,7 @@ pub use description::{
 };
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};
-pub use escape::{enumerate, escape, escape_html, shown};
+pub use escape::{enumerate, escape, escape_html, shown, shown_word};
 pub use expected::Expected;
 pub use label::{Label, LabelDefaults};
 pub use list::parse_list;

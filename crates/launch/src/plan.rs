@@ -82,18 +82,22 @@ impl LaunchPlan {
         plan.enter(context, find_environment(context, images)?, command)
     }
 
-    /// Finds what an environment needs: images, views, and what is mounted in addition.
+    /// Checks whether images and views that were found can be entered.
     ///
     /// # Errors
     ///
-    /// Something is missing or malformed.
-    pub fn check(context: &Context, images: &ImageRequest) -> Result<()> {
+    /// One cannot be read, or is for another kind of machine.
+    pub fn check(context: &Context, environment: ConcreteEnvironment) -> Result<()> {
         let plan = Self {
             join: JoinOptions { no_join: true, ..JoinOptions::default() },
             is_dry_run: true,
             ..Self::default()
         };
-        let entered = plan.enter(context, find_environment(context, images)?, vec!["true".into()]);
+        for warning in &environment.warnings {
+            context.warning(warning);
+        }
+        let found = (environment, Additions::default());
+        let entered = plan.enter(context, found, vec!["true".into()]);
         entered.map(drop).map_err(|error| match error.kind() {
             Kind::NotStarted => error.with_kind(Kind::NotFound),
             _ => error,

@@ -71,7 +71,7 @@ pub fn inspect_in_images(
         paths.iter().map(inspect_one).collect::<Result<Vec<_>, _>>()
     })?;
     found.map_err(|path| {
-        let text = format!("there is no program, library or directory {path} in the image");
+        let text = format!("there is no program, library, or directory {path} in the image");
         Report::new(Kind::NotFound, text)
     })
 }

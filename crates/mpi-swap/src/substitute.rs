@@ -216,7 +216,7 @@ pub(crate) fn refined(context: &Context, error: SwapError) -> Report {
                 "`{name}` is a container image: what is in it is for its own root file system"
             );
             return Report::new(Kind::NotFound, text)
-                .hinted("name a stack, a prefix or a library".to_owned());
+                .hinted("name a stack, a prefix, or a library".to_owned());
         }
     }
     error.into()

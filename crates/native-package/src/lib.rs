@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_environment::{ImageRequest, find_environment};
-use cabane_label::{MountPoint, escape};
+use cabane_label::{MountPoint, escape, shown_word};
 use cabane_process::Scratch;
 use cabane_report::{IoContext as _, Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
@@ -229,7 +229,10 @@ impl<'a> Subject<'a> {
             refused(format!(
                 "{path} is not in a repository, so the package could not record its digest"
             ))
-            .hinted(format!("add it first: `cabane image add NAME/VERSION {path}`"))
+            .hinted(format!(
+                "add it first: `cabane image add NAME/VERSION {}`",
+                shown_word(&image.path)
+            ))
         })?;
         if place.is_root() {
             let message =

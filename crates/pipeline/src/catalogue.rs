@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The catalogue of a pipeline: a web site of the images in the registry.
+//! The catalog of a pipeline: a web site of the images in the registry.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use cabane_site::Context;
 use crate::pipeline::Pipeline;
 use crate::registry::Publishing;
 
-/// A catalogue that was written.
+/// A catalog that was written.
 #[derive(Clone, Debug)]
 pub struct PublishedCatalogue {
     /// Its directory.
@@ -24,7 +24,7 @@ pub struct PublishedCatalogue {
     pub written: Written,
 }
 
-/// Writes the catalogue that the file of a pipeline describes.
+/// Writes the catalog that the file of a pipeline describes.
 ///
 /// # Errors
 ///
@@ -36,17 +36,17 @@ pub fn catalogue(
     publishing: &Publishing,
 ) -> Result<PublishedCatalogue> {
     if pipeline.catalogue.is_none() {
-        let message = format!("{} describes no catalogue", shown(&pipeline.file));
+        let message = format!("{} describes no catalog", shown(&pipeline.file));
         let hint = "add a section such as `catalogue: {directory: public}`";
         return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
     }
     // It says what is missing.
     publishing.registry.connect(context)?;
     publish(context, pipeline, publishing)?
-        .ok_or_else(|| Report::new(Kind::Usage, "a catalogue shows the images of a registry"))
+        .ok_or_else(|| Report::new(Kind::Usage, "a catalog shows the images of a registry"))
 }
 
-/// Writes the catalogue. `None` if the file describes none, or no registry is used.
+/// Writes the catalog. `None` if the file describes none, or no registry is used.
 ///
 /// # Errors
 ///

@@ -71,7 +71,7 @@ fn refuse_other_systems(context: &Context, planned: &[PlannedCell<'_>]) -> Resul
 }
 
 /// Plans what is left, and carries it out. Each step is reported to `report`, from several threads.
-/// At the end it writes the catalogue: results and channels may have changed even if nothing was left.
+/// At the end it writes the catalog: results and channels may have changed even if nothing was left.
 ///
 /// A run that is interrupted or killed is continued by the next one. Jobs of Slurm go on meanwhile, and
 /// the next run waits for them.

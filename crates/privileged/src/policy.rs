@@ -272,7 +272,7 @@ impl Draft {
                 return Err("one value is needed after the keyword");
             }
             ("image-filesystems", []) => return Err("names of file systems are needed"),
-            ("image-owners", []) => return Err("`any`, `root` or numbers of users are needed"),
+            ("image-owners", []) => return Err("`any`, `root`, or numbers of users are needed"),
             _ => {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, image-filesystems, \
@@ -318,7 +318,7 @@ fn owners(values: &[&str]) -> Result<ImageOwners, &'static str> {
     // Names are not looked up: that would load code and read files of others.
     let owner = |value: &&str| match *value {
         "root" => Ok(0),
-        value => value.parse().map_err(|_| "owners are `any`, `root` or numbers of users"),
+        value => value.parse().map_err(|_| "owners are `any`, `root`, or numbers of users"),
     };
     Ok(ImageOwners::Listed(values.iter().map(owner).collect::<Result<_, _>>()?))
 }

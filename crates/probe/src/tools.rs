@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::python::{self, python};
 use crate::version::{Version, signs};
 
-/// How a tool is recognised.
+/// How a tool is recognized.
 pub(crate) struct Tool {
     package: &'static str,
     program: &'static str,

@@ -62,8 +62,8 @@ pub use device::{
 pub use diagnostic::{Diagnostic, Mistakes, malformed};
 pub use edit::{ListFormat, ListedPackage, PackageList, environment_names, python_name};
 pub use environment::{
-    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry, container_image,
-    is_idle_mount_flag, parse_environment_file,
+    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry, Part, Places,
+    container_image, is_idle_mount_flag, parse_environment_file,
 };
 pub use pipeline::{
     CatalogueTarget, Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target,

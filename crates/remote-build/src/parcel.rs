@@ -15,7 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_label::shown;
+use cabane_label::{shown, shown_word};
 use cabane_report::{IoContext, Kind, Report, Result};
 
 /// Files of these names in a packed directory itself belong to tools.
@@ -122,7 +122,7 @@ impl<W: Write> Packer<W> {
         if !found.is_file() {
             let message = format!("{} is not a file, a link, or a directory", shown(path));
             return Err(Report::new(Kind::BadInput, message)
-                .hinted(format!("remove it: `rm {}`", shown(path))));
+                .hinted(format!("remove it: `rm {}`", shown_word(path))));
         }
         let file = File::open(path).or_failed(reading)?;
         self.entry("file", found.permissions().mode(), found.len(), name)?;

@@ -23,19 +23,19 @@ pub enum Kind {
     Failure,
     /// The command line cannot be understood.
     Usage,
-    /// A label, view, recipe, configuration file or image is malformed.
+    /// A label, view, recipe, configuration file, or image is malformed.
     BadInput,
-    /// No image, view or repository matches.
+    /// No image, view, or repository matches.
     NotFound,
     /// Several images match, and only one may.
     Ambiguous,
-    /// A repository is missing, damaged or closed to the user.
+    /// A repository is missing or corrupt, or the user may not open it.
     Repository,
     /// A build failed.
     Build,
     /// The user interrupted the command.
     Interrupted,
-    /// A registry was not reached, did not allow this, or sent something wrong.
+    /// A registry could not be reached, denied the request, or sent an invalid answer.
     Registry,
     /// An image does not have the signature that is required.
     Untrusted,

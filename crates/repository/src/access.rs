@@ -3,7 +3,7 @@
 
 //! Who may read an image.
 //!
-//! Nearly always everyone whom the umask allows. Software under a licence may be for one Unix
+//! Nearly always everyone whom the umask allows. Software under a license may be for one Unix
 //! group; then the directory of the image is closed to others before anything is in it. The
 //! refs stay readable: others see that there is such an image, and get an error
 //! that says why they cannot start it.

@@ -9,7 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, shown};
+use cabane_label::{Digest, Label, shown, shown_word};
 use cabane_report::{Kind, Report};
 use cabane_view::MetaError;
 
@@ -192,7 +192,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotARepository { path } => {
-                Some(format!("`cabane repo create {}` makes one", shown(path)))
+                Some(format!("`cabane repo create {}` makes one", shown_word(path)))
             }
             Self::LabelTaken { .. } => {
                 Some("`--force` gives the label to the new image".to_owned())

@@ -155,7 +155,7 @@ const LOOKALIKES: &[(usize, &[u8], &str)] = &[
     (32, b"SIF_MAGIC\0", "an Apptainer image (SIF)"),
     (0, b"\x7fELF", "a program or library (ELF)"),
     (257, b"ustar", "a tar archive"),
-    (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    (1080, b"\x53\xef", "an ext2, ext3, or ext4 file system"),
     (0, b"\x89PNG\r\n", "a picture (PNG)"),
     (0, b"\xff\xd8\xff", "a picture (JPEG)"),
     (0, b"GIF8", "a picture (GIF)"),

@@ -8,7 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{Digest, ImageId, Label, LabelPattern, Name, NameMatch, escape, shown};
+use cabane_label::{
+    Digest, ImageId, Label, LabelPattern, Name, NameMatch, escape, shown, shown_word,
+};
 use cabane_view::Meta;
 
 use crate::layout::{FORMAT, Kind, Layout, RefName};
@@ -245,10 +247,13 @@ fn write_marker(layout: &Layout) -> Result<(), Error> {
 fn refuse_repository(path: &Path) -> Result<(), Error> {
     match Repository::open(path) {
         Ok(repository) => {
-            let path = shown(repository.path());
+            let path = repository.path();
             Err(Error::Refused {
-                message: format!("there is a repository at {path} already"),
-                hint: Some(format!("`cabane repo status {path}` shows what is in it")),
+                message: format!("there is a repository at {} already", shown(path)),
+                hint: Some(format!(
+                    "`cabane repo status {}` shows what is in it",
+                    shown_word(path)
+                )),
             })
         }
         Err(Error::NotARepository { .. }) => Ok(()),
@@ -305,7 +310,7 @@ fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
                 ),
                 hint: Some(format!(
                     "`cabane repo create {}` makes one inside that directory",
-                    shown(&inside)
+                    shown_word(&inside)
                 )),
             });
         }

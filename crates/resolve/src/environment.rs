@@ -154,15 +154,25 @@ impl EnvironmentFinder<'_> {
         chain: &mut Vec<(PathBuf, PathBuf)>,
         known: &mut Known,
     ) -> Result<(EnvironmentFile, usize)> {
-        let (mut together, mut levels) = (EnvironmentFile::default(), 1);
+        let (mut together, mut levels, mut errors) = (EnvironmentFile::default(), 1, Vec::new());
+        let waiting = chain.len();
         for BaseReference { file: reference, line, column } in std::mem::take(&mut file.bases) {
             let named = Named { path, line, column };
-            let base = self.find(&reference, Some(&named))?;
-            let (base, below) = self.with_bases(&base, Some(&named), chain, known)?;
-            together = together.merge(base);
-            levels = levels.max(below + 1);
+            let base = self.find(&reference, Some(&named));
+            match base.and_then(|base| self.with_bases(&base, Some(&named), chain, known)) {
+                Ok((base, below)) => {
+                    together = together.merge(base);
+                    levels = levels.max(below + 1);
+                }
+                Err(error) => errors.push(error),
+            }
+            chain.truncate(waiting);
         }
-        Ok((together.merge(file), levels))
+        match errors.len() {
+            0 => Ok((together.merge(file), levels)),
+            1 => Err(errors.remove(0)),
+            _ => Err(unusable_bases(path, &errors)),
+        }
     }
 }
 
@@ -191,6 +201,21 @@ fn named_in(base_in: Option<&Named<'_>>) -> String {
         let Named { path, line, column } = named;
         format!(", the base of {}:{line}:{column}", shown(path))
     })
+}
+
+/// Reports everything that is wrong with several bases of a file.
+fn unusable_bases(path: &Path, errors: &[Report]) -> Report {
+    let kind = errors.first().map_or(Kind::Failure, Report::kind);
+    let message = format!("{} bases of {} cannot be used", errors.len(), shown(path));
+    let mut lines = Vec::new();
+    for error in errors {
+        let (text, hints) = error.texts();
+        lines.push(text);
+        lines.extend(
+            hints.iter().flat_map(|hints| hints.lines()).map(|one| format!("  hint: {one}")),
+        );
+    }
+    Report::new(kind, message).detailed(lines.join("\n"))
 }
 
 fn chain_of(chain: &[(PathBuf, PathBuf)]) -> String {

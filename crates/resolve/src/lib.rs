@@ -26,6 +26,7 @@ mod views;
 pub use assemble::{DefaultView, LocatedBase, RequestedImage, assemble};
 pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView};
 pub use environment::EnvironmentFinder;
-pub use locate::{LocatedImage, NamedRepository, Resolver};
+pub use locate::{HOW_TO_ADD_IMAGES, LocatedImage, NamedRepository, Resolver, are_empty};
 pub use near::similar;
 pub use scalars::{Effect, ScalarConflict, effect, scalar_conflicts};
+pub use views::is_meant;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{
     Digest, ImageDescription, Label, LabelPattern, NameMatch, System, SystemPattern,
-    UenvDescription, escape, import_command, shown,
+    UenvDescription, escape, import_command, shown, shown_word,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{ImageError, ImageFormat, Record, Repository, groups};
@@ -215,15 +215,19 @@ impl Resolver {
         let gone = pattern.filter(|pattern| self.follows(pattern));
         let gone = gone.map(|name| format!("`cabane image pull {name}` gets it from its channel"));
         let near = || pattern.and_then(|pattern| near_miss(pattern, self.labels().iter()));
+        let is_empty = !self.repositories.is_empty() && are_empty(&self.repositories);
         let otherwise = if self.repositories.is_empty() {
             "`cabane repo create` makes a repository"
+        } else if is_empty {
+            HOW_TO_ADD_IMAGES
         } else {
             "`cabane image ls` shows all images"
         };
         let hint =
             gone.or_else(near).or_else(|| image.hint()).unwrap_or_else(|| otherwise.to_owned());
         let is_limited = pattern.is_some_and(|pattern| pattern.system.is_none());
-        let message = format!("no image matches `{image}`");
+        let why = if is_empty { ": there are no images yet" } else { "" };
+        let message = format!("no image matches `{image}`{why}");
         Report::caused(Kind::NotFound, message, self.searched(is_limited)).hinted(hint)
     }
 
@@ -279,6 +283,17 @@ impl Resolver {
             meta,
         })
     }
+}
+
+/// A hint for users who have no image.
+pub const HOW_TO_ADD_IMAGES: &str =
+    "`cabane build`, `cabane image pull`, and `cabane import` add images";
+
+/// Tells whether repositories can be read and none of them has an image.
+#[must_use]
+pub fn are_empty(repositories: &[NamedRepository]) -> bool {
+    let is_empty = |one: &NamedRepository| one.repository.records().is_ok_and(|all| all.is_empty());
+    repositories.iter().all(is_empty)
 }
 
 /// What a description means.
@@ -378,7 +393,8 @@ fn from_path(path: &Path) -> Result<LocatedImage> {
         let hint = match inside {
             Some(inside) => format!("write `{}` for the image inside", shown(&inside)),
             None if path.join("usr").is_dir() => {
-                format!("`cabane import dir:{} NAME/VERSION` imports it", path.display())
+                let source = shown_word(format!("dir:{}", path.display()));
+                format!("`cabane import {source} NAME/VERSION` imports it")
             }
             None => "`cabane build` makes an image from a recipe".to_owned(),
         };

@@ -76,7 +76,9 @@ fn is_version(image: &ConcreteImage, other: &ConcreteImage) -> bool {
     parts(image) == parts(other)
 }
 
-fn is_meant(owner: &ViewOwner, image: &ConcreteImage) -> bool {
+/// Tells whether the image before the name of a view means this image.
+#[must_use]
+pub fn is_meant(owner: &ViewOwner, image: &ConcreteImage) -> bool {
     match (owner, owner.name()) {
         (_, Some(name)) => image.name() == name.as_str(),
         (ViewOwner::MountPoint(mount_point), _) => image.mount_point == *mount_point,

@@ -31,16 +31,7 @@ pub(crate) fn operations(
     let (mut implied, mut named) = (Vec::new(), Vec::new());
     for bind in &additions.binds {
         let Bind { source, target, read_only } = bind;
-        let images = environment.images.iter().map(|image| &image.mount_point);
-        let binds = additions.binds.iter().map(|bind| &bind.target);
-        if images.chain(binds).filter(|other| *other == target).count() > 1 {
-            let message = format!("two things would be mounted at {target}");
-            let hint = "give one of them another place in the environment file";
-            return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
-        }
-        let real = fs::canonicalize(source)
-            .or_failed(|| format!("mount {}", source.display()))
-            .map_err(|error| error.with_kind(Kind::NotStarted))?;
+        let real = check_bind(environment, additions, bind)?;
         named.push(Operation::Bind {
             source: source.clone(),
             target: target.as_path().to_owned(),
@@ -54,6 +45,28 @@ pub(crate) fn operations(
     // Whatever is named covers what came along.
     implied.append(&mut named);
     Ok(implied)
+}
+
+/// Returns the real path of what is to be bound.
+///
+/// # Errors
+///
+/// It is not there, or its place is taken.
+pub fn check_bind(
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+    Bind { source, target, .. }: &Bind,
+) -> Result<PathBuf> {
+    let images = environment.images.iter().map(|image| &image.mount_point);
+    let binds = additions.binds.iter().map(|bind| &bind.target);
+    if images.chain(binds).filter(|other| *other == target).count() > 1 {
+        let message = format!("two things would be mounted at {target}");
+        let hint = "give one of them another place in the environment file";
+        return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
+    }
+    fs::canonicalize(source)
+        .or_failed(|| format!("mount {}", source.display()))
+        .map_err(|error| error.with_kind(Kind::NotStarted))
 }
 
 /// Binds what is mounted below a directory, as the text of `mountinfo` tells it.

@@ -42,12 +42,14 @@ pub use attach::Attachment;
 pub use attach_job::{JobDescription, JobDescriptionError, JobError};
 pub use attach_target::Target;
 pub use become_command::{become_command, become_command_with};
+pub use binds::check_bind;
 pub use host_binds::{DevicePlace, RootRequest, seen_in_root};
 pub use join::{Company, Joining, sweep};
 pub use mountinfo::unescaped;
 pub use needs::check_architectures;
 pub use prepare::{
-    Prepared, RunRequest, not_mounted, open_image, prepare, variables_in, whole_command,
+    Prepared, RunRequest, no_directory, not_mounted, open_image, prepare, variables_in,
+    whole_command,
 };
 pub use shell::login_shell;
 pub use through_helper::{clean_through, try_helper};

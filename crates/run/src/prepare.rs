@@ -363,17 +363,19 @@ impl Prepared {
         }
         settle(&self.needs)?;
         if let Some(path) = self.working_directory {
-            std::env::set_current_dir(&path).map_err(|source| {
-                let message = format!("cannot start in the directory {}", path.display());
-                let hint =
-                    "it must exist inside the environment: see `workdir` of the environment file";
-                Report::caused(Kind::NotStarted, message, source).hinted(hint.to_owned())
-            })?;
+            std::env::set_current_dir(&path).map_err(|source| no_directory(&path, source))?;
         } else if here.is_none() || std::env::current_dir().ok() != here {
             tell(&RunWarning::Elsewhere { path: here });
         }
         Err(exec(self.command, Some(self.variables)))
     }
+}
+
+/// Says that a command cannot start in a directory.
+pub fn no_directory(path: &Path, source: io::Error) -> Report {
+    let message = format!("cannot start in the directory {}", path.display());
+    let hint = "it must exist inside the environment: see `workdir` of the environment file";
+    Report::caused(Kind::NotStarted, message, source).hinted(hint.to_owned())
 }
 
 /// Says that an image could not be mounted.

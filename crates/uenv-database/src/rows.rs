@@ -14,7 +14,7 @@
 use std::fs;
 use std::path::Path;
 
-use cabane_label::{Digest, Label, shown};
+use cabane_label::{Digest, Label, shown, shown_word};
 use cabane_report::{Kind, Report, Result};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -134,8 +134,9 @@ fn no_database_of_uenv(path: &Path, lacks: &str) -> Report {
     if fs::metadata(path).is_ok_and(|found| found.len() == 0) {
         let message = format!("the database {file} is an empty file");
         return Report::new(Kind::Repository, message).hinted(format!(
-            "`rm {file}`, then `cabane repo create --uenv {}` makes a database without labels",
-            shown(directory)
+            "`rm {}`, then `cabane repo create --uenv {}` makes a database without labels",
+            shown_word(path),
+            shown_word(directory)
         ));
     }
     let message = format!("the database {file} has no {lacks}, as those of uenv have");

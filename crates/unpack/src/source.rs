@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::{fill_in_metadata, find_image};
-use cabane_label::{Digest, ImageDescription, shown};
+use cabane_label::{Digest, ImageDescription, shown, shown_word};
 use cabane_mount::ImageFile;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::LocatedImage;
@@ -49,7 +49,8 @@ impl Source {
         let name = label.clone().unwrap_or_else(|| shown(&located.path));
         let Some(digest) = located.digest.clone() else {
             let message = format!("the image {name} is in no repository");
-            let hint = format!("`cabane image add NAME/VERSION {name}` adds it");
+            let path = shown_word(&located.path);
+            let hint = format!("`cabane image add NAME/VERSION {path}` adds it");
             return Err(Report::new(Kind::BadInput, message).hinted(hint));
         };
         check_at_start(context, &located)?;
@@ -114,6 +115,6 @@ fn check_readers(name: &str, path: &Path) -> Result<()> {
     };
     let message =
         format!("not everyone may read the image {name}, and everyone could when it is unpacked");
-    let hint = format!("`ls -ld {}` shows who may", shown(&what));
+    let hint = format!("`ls -ld {}` shows who may", shown_word(&what));
     Err(Report::new(Kind::BadInput, message).hinted(hint))
 }

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, shown};
+use cabane_label::{Digest, shown, shown_word};
 use cabane_mount::{UnpackedTree, trusted};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
@@ -218,7 +218,7 @@ fn make_directory(path: &Path, mode: u32) -> Result<()> {
 
 fn check_trust(path: &Path) -> Result<()> {
     trusted::open_directory(path).map(drop).map_err(|error| {
-        let hint = format!("`namei -l {}` shows the owners and modes on the way", shown(path));
+        let hint = format!("`namei -l {}` shows the owners and modes on the way", shown_word(path));
         Report::new(Kind::BadInput, error).hinted(hint)
     })
 }

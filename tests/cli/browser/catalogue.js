@@ -176,7 +176,7 @@ async function tree(browser) {
   const page = await open(browser, {});
   await ready(page, file('index.html'));
   const text = await page.locator('body').ariaSnapshot();
-  for (const part of ['banner', 'navigation "Catalogue"', 'main', 'search', 'combobox "Images or packages"',
+  for (const part of ['banner', 'navigation "Catalog"', 'main', 'search', 'combobox "Images or packages"',
     'combobox "System"', 'status', 'columnheader "image"', 'contentinfo']) {
     assert.ok(text.includes(part), part + '\n' + text);
   }

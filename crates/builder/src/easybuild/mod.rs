@@ -190,6 +190,12 @@ impl Engine for EasyBuildEngine {
         "easybuild"
     }
 
+    fn files_of_tool(&self) -> Vec<PathBuf> {
+        let is_unknown =
+            |one: &&Requested| !one.is_of_recipe && self.tool.brings(&one.path).is_none();
+        self.requested.iter().filter(is_unknown).map(|one| one.path.clone()).collect()
+    }
+
     fn steps(&self) -> Result<Vec<StepDraft>> {
         let tool = Inputs::from([("easybuild".to_owned(), self.tool.input.clone())]);
         let mut steps = vec![

@@ -284,7 +284,7 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a text has the form of a licence expression: names with operators between them.
+/// Whether a text has the form of a license expression: names with operators between them.
 fn is_expression(text: &str) -> bool {
     let apart = text.replace('(', " ( ").replace(')', " ) ");
     let mut depth = 0_i32;

@@ -72,7 +72,7 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft> {
         ("needs".to_owned(), format!("{} {NEEDS_AT_START}", HostNeeds::VERSION)),
     ]);
     inputs.extend(job.engine.inputs_of_facts());
-    let what = "write views, metadata and the recipe";
+    let what = "write views, metadata, and the recipe";
     Ok(StepDraft::new(StepName::Metadata, what).from(inputs))
 }
 

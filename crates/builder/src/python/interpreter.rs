@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cabane_label::{escape, shown};
+use cabane_process::installation;
 use cabane_recipe::InterpreterRequest;
 use cabane_report::{Kind, Report};
 use serde::Deserialize;
@@ -49,7 +50,9 @@ pub(crate) struct Interpreter {
 pub(crate) fn find(request: &BuildRequest, wanted: &InterpreterRequest) -> Result<Interpreter> {
     match wanted {
         InterpreterRequest::Path(path) => {
-            look_at(std::slice::from_ref(path), "at that path", |_| true)
+            let directories = path.parent().map(Path::to_owned).into_iter().collect();
+            let only = Candidates { directories, paths: vec![path.clone()] };
+            look_at(&only, "at that path", |_| true)
         }
         InterpreterRequest::Version(version) => {
             let wanted = Version::parse(version);
@@ -72,31 +75,38 @@ fn names(version: &str) -> Vec<String> {
     names
 }
 
-fn candidates(request: &BuildRequest, names: &[String]) -> Vec<PathBuf> {
+/// What may be an interpreter, and the directories that were searched.
+struct Candidates {
+    directories: Vec<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+fn candidates(request: &BuildRequest, names: &[String]) -> Candidates {
     let home = request.effective_home();
     let is_hidden = |path: &Path| {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         home.iter().any(|home| path.starts_with(home) || real.starts_with(home))
     };
     let mut seen = HashSet::new();
-    SYSTEM
+    let directories: Vec<PathBuf> = SYSTEM
         .iter()
         .map(PathBuf::from)
         .chain(request.search_path.iter().cloned())
         .filter(|directory| directory.is_absolute() && !is_hidden(directory))
         .filter(|directory| seen.insert(directory.clone()))
-        .flat_map(|directory| names.iter().map(move |name| directory.join(name)))
-        .filter(|path| path.is_file())
-        .collect()
+        .collect();
+    let inside = |one: &PathBuf| names.iter().map(|name| one.join(name)).collect::<Vec<_>>();
+    let paths = directories.iter().flat_map(inside).filter(|path| path.is_file()).collect();
+    Candidates { directories, paths }
 }
 
 fn look_at(
-    candidates: &[PathBuf],
+    candidates: &Candidates,
     wanted: &str,
     fits: impl Fn(&Version) -> bool,
 ) -> Result<Interpreter> {
     let mut found = Vec::new();
-    for path in candidates {
+    for path in &candidates.paths {
         match ask(path) {
             Ok(answer) => {
                 let version = Version::parse(&answer.version);
@@ -108,20 +118,19 @@ fn look_at(
             Err(reason) => found.push(format!("{} is {}", shown(path), escape(&reason))),
         }
     }
-    let mut searched: Vec<_> = candidates.iter().filter_map(|path| path.parent()).collect();
-    searched.dedup();
-    let searched: Vec<_> = searched.into_iter().map(shown).collect();
+    let searched: Vec<_> = candidates.directories.iter().map(|one| shown(one)).collect();
+    let installed = found.is_empty().then(|| installation::hint("python3")).flatten();
     let others = match found.as_slice() {
         [] => String::new(),
         found => format!(", only others: {}", found.join(", ")),
     };
     let hint = format!(
-        "it was looked for in {}; `interpreter: /path/to/python3` in config.yaml takes one from \
-         anywhere",
+        "Cabane searched {}; to use another one, write `interpreter: /path/to/python3` under \
+         `python:` in config.yaml",
         searched.join(", ")
     );
     let message = format!("no Python {wanted} was found{others}");
-    Err(Report::new(Kind::Build, message).hinted(hint).into())
+    Err(Report::new(Kind::Build, message).hinted(installed).hinted(hint).into())
 }
 
 fn ask(path: &Path) -> Result<Interpreter, String> {
@@ -141,6 +150,18 @@ mod tests {
     #[test]
     fn a_version_with_three_numbers_is_looked_for_under_the_name_with_two() {
         assert_eq!(names("3.11.2"), ["python3.11", "python3", "python"]);
+    }
+
+    #[test]
+    fn where_no_interpreter_is_the_places_and_the_package_are_named() {
+        let directories = ["/usr/bin", "/opt/none"].map(PathBuf::from).to_vec();
+        let none = Candidates { directories, paths: Vec::new() };
+        let error = look_at(&none, "3.8 or later", |_| true).unwrap_err();
+        let (text, hints) = Report::from(error).texts();
+        let hints = hints.unwrap();
+        assert_eq!(text, "no Python 3.8 or later was found");
+        assert!(hints.starts_with("install"), "{hints}");
+        assert!(hints.contains("Cabane searched /usr/bin, /opt/none; "), "{hints}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cabane_label::{escape, shown};
+use cabane_label::{escape, shown_word};
 use cabane_recipe::{PythonConfig, PythonSource};
 use cabane_report::{Kind as FailureKind, Report};
 
@@ -272,7 +272,8 @@ pub(super) fn check(engine: &PythonEngine) -> Result<()> {
 fn no_match(engine: &PythonEngine, lock: &str, source: &str, why: Option<&str>) -> BuildError {
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let message = format!("{} no longer matches {}{why}", escape(lock), escape(source));
-    let hint = format!("`cabane lock --recipe {}` writes it again", shown(&engine.recipe_dir.path));
+    let hint =
+        format!("`cabane lock --recipe {}` writes it again", shown_word(&engine.recipe_dir.path));
     Report::new(FailureKind::Build, message).hinted(hint).into()
 }
 

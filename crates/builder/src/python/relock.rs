@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_label::{escape, shown};
+use cabane_label::{escape, shown, shown_word};
 use cabane_recipe::{nearest, python_name};
 use cabane_report::{Kind, Report};
 
@@ -154,7 +154,7 @@ fn not_locked(package: &str, versions: &Versions, file: &Path) -> BuildError {
     let message = format!("{} has no package `{}`", file_name(file), escape(package));
     let hint = match nearest(package, &names) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("`cabane add {}` adds it to the recipe", escape(package)),
+        None => format!("`cabane add {}` adds it to the recipe", shown_word(package)),
     };
     Report::new(Kind::NotFound, message).hinted(hint).into()
 }

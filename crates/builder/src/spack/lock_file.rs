@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{enumerate, escape, shown};
+use cabane_label::{enumerate, escape, shown, shown_word};
 use cabane_recipe::{StackRecipe, Yaml, YamlMap};
 use cabane_report::{Kind, Report};
 use serde::{Deserialize, Serialize};
@@ -224,8 +224,8 @@ impl LockFile {
         let system = engine.request.system_dir.as_deref().unwrap_or(Path::new("."));
         let hint = format!(
             "`cabane lock --system {} --recipe {}` writes it again",
-            shown(system),
-            shown(recipe)
+            shown_word(system),
+            shown_word(recipe)
         );
         Report::new(Kind::Build, message).hinted(hint).into()
     }
@@ -300,8 +300,8 @@ pub(super) fn remark_without(recipe: &Path, system: &Path) -> Option<String> {
     Some(format!(
         "the recipe has lock files for {}, and none for this system: `cabane lock --system {} --recipe {}`",
         enumerate(&names, "and"),
-        shown(system),
-        shown(recipe)
+        shown_word(system),
+        shown_word(recipe)
     ))
 }
 

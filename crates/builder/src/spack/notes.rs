@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What Spack notes beside a package: where its source came from, and its licence.
+//! What Spack notes beside a package: where its source came from, and its license.
 //!
 //! Spack 1.2 and later write it for the package and for all that it depends on, so that
-//! one of them knows the licence of what belongs to the system, too.
+//! one of them knows the license of what belongs to the system, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -301,7 +301,7 @@ impl Sources {
         let commit = program::ask_line(&self.git, clone, &question).ok();
         commit.filter(|commit| is_commit(commit)).ok_or_else(|| {
             let (address, name) = (escape(&source.address), escape(name));
-            BuildError::refused(format!("{address} has no commit, tag or branch `{name}`"), None)
+            BuildError::refused(format!("{address} has no commit, tag, or branch `{name}`"), None)
         })
     }
 

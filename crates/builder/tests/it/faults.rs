@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_builder::{BuildRequest, Progress, Step, execute, plan};
+use cabane_builder::{BuildRequest, LockWish, Progress, Step, execute, lock_packages, plan};
 use cabane_mount::Backend;
 use cabane_testkit::{World, not_run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -204,6 +204,24 @@ fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
     // Its end may still be on the way.
     wait_until(&child, false);
     assert_eq!(error, Err("the build was interrupted".to_owned()));
+}
+
+#[test]
+fn an_interrupted_lock_says_so_and_not_that_a_build_was_interrupted() {
+    let world = python::world();
+    let mut request = request(&world, "build");
+    request.programs.uv = Some(fake_uv(&world, "sleep 1000"));
+    fs::write(request.recipe_dir.join("requirements.txt"), "demo\n").unwrap();
+    let error = in_copy(Who::User, || {
+        let mut request = request.clone();
+        request.backend = Backend::detect();
+        let interrupt = AtomicBool::new(true);
+        let outcome = lock_packages(&request, &LockWish::Keep, false, &mut (), &interrupt);
+        Ok(outcome.map(|_| ()).map_err(|error| error.to_string()))
+    })
+    .unwrap();
+    let expected = "the choice of package versions was interrupted; no lock file was changed";
+    assert_eq!(error, Err(expected.to_owned()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::complete::{prompt, script};
 use crate::setup::Setup;
 
-/// Print what a shell reads to complete words and to show what is loaded
+/// Print shell code that completes words and shows what is loaded
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Add one line to the end of the file that your shell reads when it starts:
@@ -18,7 +18,7 @@ Add one line to the end of the file that your shell reads when it starts:
   ~/.config/fish/config.fish  cabane completion fish | source
   ~/.tcshrc                   eval \"`cabane completion tcsh`\"
 
-For tcsh there is only the prompt.")]
+For tcsh, the code only shows the prompt.")]
 pub(crate) struct CompletionArgs {
     /// The shell
     #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "tcsh", "zsh"])]

@@ -20,6 +20,9 @@ use crate::table::Table;
 
 /// Show the configuration in effect and the source of each value
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The page docs/reference/configuration.md describes all settings. An installation has it in the
+directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane.")]
 pub(crate) struct ConfigArgs {
     /// Print JSON
     #[arg(long)]

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use cabane_environment::{self as files, ImageRequest, finder, named_containers};
-use cabane_label::{enumerate, escape};
+use cabane_environment::{self as files, Checked, MissingPart, finder};
+use cabane_label::{enumerate, escape, shown};
 use cabane_launch::LaunchPlan;
-use cabane_recipe::{EnvironmentFile, EnvironmentReference};
-use cabane_report::Result;
+use cabane_recipe::{Diagnostic, EnvironmentFile, EnvironmentReference};
+use cabane_report::{Report, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -64,8 +64,8 @@ struct Row {
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
-        let looked_at = files::load(setup, file).and_then(|read| look_up(setup, file, &read));
-        match looked_at {
+        let checked = files::load(setup, file).and_then(|read| look_up(setup, file, read));
+        match checked {
             Ok(()) => setup.note(format_args!("{file}: no mistake")),
             Err(error) => {
                 setup.printer.failure(&error);
@@ -76,18 +76,58 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Looks for the images, the views, and the files that are mounted.
-fn look_up(setup: &Setup, file: &str, read: &EnvironmentFile) -> Result<()> {
-    let request = ImageRequest { environment: Some(file.to_owned()), ..ImageRequest::default() };
-    // These are imported when the environment is started.
-    let containers = named_containers(setup, &request)?;
-    if containers.is_empty() {
-        return LaunchPlan::check(setup, &request);
+/// Looks for everything that a file names.
+fn look_up(setup: &Setup, file: &str, read: EnvironmentFile) -> Result<()> {
+    let places = read.places.clone();
+    let Checked { environment, missing, to_import, views_of_missing, directory_in_image } =
+        files::check_file(setup, read)?;
+    let entered = LaunchPlan::check(setup, environment);
+    if !to_import.is_empty() {
+        let list = enumerate(&to_import.iter().map(String::as_str).collect::<Vec<_>>(), "and");
+        setup.note(format_args!("{file}: {} was not looked for in its registry", escape(&list)));
     }
-    files::announce_ignored(setup, read);
-    let list = enumerate(&containers.iter().map(String::as_str).collect::<Vec<_>>(), "and");
-    setup.note(format_args!("{file}: {} was not looked for in its registry", escape(&list)));
-    Ok(())
+    for view in &views_of_missing {
+        setup.note(format_args!(
+            "{file}: the view `{view}` was not checked: it may be in an image that is not here"
+        ));
+    }
+    if let Some(directory) = &directory_in_image {
+        let directory = shown(directory);
+        setup.note(format_args!(
+            "{file}: the directory {directory} was not checked: it may be in an image"
+        ));
+    }
+    let Some(first) = missing.first() else { return entered };
+    let kind = first.report.kind();
+    let mut texts: Vec<String> = missing
+        .iter()
+        .map(|MissingPart { part, report }| placed(file, places.of(part), report))
+        .collect();
+    texts.extend(entered.err().map(|report| placed(file, None, &report)));
+    let message = match texts.len() {
+        1 => "a mistake in the environment file".to_owned(),
+        count => format!("{count} mistakes in the environment file"),
+    };
+    Err(Report::new(kind, message).detailed(texts.join("\n")))
+}
+
+/// Writes a report as a mistake at a place of a file.
+fn placed(file: &str, place: Option<&Diagnostic>, report: &Report) -> String {
+    let mut message = report.to_string();
+    for cause in report.causes() {
+        message += &format!(": {}", escape(&cause.to_string()));
+    }
+    let mut text = match place {
+        Some(place) => place.clone().saying(message).to_string(),
+        None => format!("{}: {message}", escape(file)),
+    };
+    for line in report.detail().into_iter().flat_map(str::lines) {
+        text += &format!("\n  {line}");
+    }
+    for hint in report.hints() {
+        text += &format!("\n  hint: {}", hint.replace('\n', "\n        "));
+    }
+    text
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane exec` and `cabane shell`: as `run` and `start`, typed as with Apptainer.
+//! `cabane exec` and `cabane shell`: as `run` and `start`, with the syntax of Apptainer.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::apptainer::ApptainerArgs;
 use crate::launch::{finish, finish_shell};
 use crate::setup::Setup;
 
-/// Run a command in a container image, typed as with Apptainer
+/// Run a command in a container image, with the syntax of Apptainer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ pub(crate) fn exec(setup: &Setup, args: &ExecArgs) -> Result<()> {
     finish(setup, plan.launch(setup, args.command.clone())?)
 }
 
-/// Start a shell in a container image, typed as with Apptainer
+/// Start a shell in a container image, with the syntax of Apptainer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

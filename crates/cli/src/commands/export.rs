@@ -92,7 +92,7 @@ fn lines(made: &MadeImage) -> Vec<String> {
     let sum = |of: fn(&Walked) -> u64| made.walked.iter().map(of).sum::<u64>();
     let counted = [
         (sum(|one| one.set_id), "lost their set-user-id or set-group-id bit"),
-        (sum(|one| one.special), "were devices, pipes or sockets and are left out"),
+        (sum(|one| one.special), "were devices, pipes, or sockets, and are left out"),
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     let mut lines: Vec<String> =

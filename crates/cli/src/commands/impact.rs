@@ -20,7 +20,7 @@ use crate::printer::verdict_color;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
-/// Show which images a change of the host breaks, and why
+/// Show which images a change to the host breaks, and why
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -7,18 +7,18 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use cabane_builder::{RecipeKind, new_recipe};
-use cabane_label::{Name, shown};
+use cabane_label::{Name, shown, shown_word};
 use cabane_report::{IoContext, Kind, Report, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::setup::Setup;
 
-/// Write a recipe to begin with
+/// Create a recipe to start from
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The recipe builds as it is: edit it, or build it first. Files that are there stay. A list of
-requirements or a project of Python becomes part of the recipe.
+The recipe builds without changes: edit it, or build it first. Existing files are kept. A
+requirements.txt or a Python project in the directory becomes part of the recipe.
 
 Examples:
   cabane init python analysis
@@ -61,7 +61,7 @@ pub(crate) fn init(setup: &Setup, args: &InitArgs) -> Result<()> {
         setup.hint("`cabane system probe --output system` describes this machine");
     }
     let system = if needs_system { " --system system" } else { "" };
-    setup.hint(format_args!("`cabane build {} {name}/1.0{system}`", shown(&args.directory)));
+    setup.hint(format_args!("`cabane build {} {name}/1.0{system}`", shown_word(&args.directory)));
     Ok(())
 }
 

@@ -83,9 +83,9 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Run a command in images
     Run(run::RunArgs),
-    /// Run a command in a container image, typed as with Apptainer
+    /// Run a command in a container image, with the syntax of Apptainer
     Exec(exec::ExecArgs),
-    /// Start a shell in a container image, typed as with Apptainer
+    /// Start a shell in a container image, with the syntax of Apptainer
     Shell(exec::ShellArgs),
     /// Run a shell or a command in the environment of a running process or job
     Attach(attach::AttachArgs),
@@ -135,7 +135,7 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Make a native package (.deb or .rpm) of a view
     Package(package::PackageArgs),
-    /// Write a recipe to begin with
+    /// Create a recipe to start from
     Init(init::InitArgs),
     /// Add packages to a recipe
     Add(packages::AddArgs),
@@ -151,7 +151,13 @@ pub(crate) enum Command {
     #[command(subcommand, hide = true)]
     BuildWorker(build::BuildWorkerCommand),
     /// Check and inspect recipes
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+The pages docs/concepts/recipe-format.md and docs/concepts/spack-recipes.md describe all keys of a
+recipe, and docs/guides/build-a-stack.md shows how to build a stack. An installation has these pages
+in the directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane."
+    )]
     Recipe(recipe::RecipeCommand),
     /// Manage kernels of Jupyter that run in images
     #[command(subcommand)]
@@ -175,7 +181,7 @@ pub(crate) enum Command {
     Slurm(slurm::SlurmCommand),
     /// Show the configuration in effect and the source of each value
     Config(config::ConfigArgs),
-    /// Show which images a change of the host breaks, and why
+    /// Show which images a change to the host breaks, and why
     Impact(impact::ImpactArgs),
     /// Diagnose mounting problems and suggest fixes
     Doctor(doctor::DoctorArgs),
@@ -184,7 +190,7 @@ pub(crate) enum Command {
     /// Show and manage evidence: signed results of checks
     #[command(subcommand)]
     Evidence(evidence::EvidenceCommand),
-    /// Build, check, publish and promote the images of many recipes and systems
+    /// Build, check, publish, and promote the images of many recipes and systems
     #[command(subcommand)]
     Pipeline(pipeline::PipelineCommand),
     /// Manage what builds leave for the next ones: packages, sources, and decisions
@@ -195,7 +201,7 @@ pub(crate) enum Command {
     /// Update Cabane itself
     #[command(subcommand, name = "self")]
     SelfUpdate(self_update::SelfCommand),
-    /// Print what a shell reads to complete words and to show what is loaded
+    /// Print shell code that completes words and shows what is loaded
     Completion(completion::CompletionArgs),
 }
 

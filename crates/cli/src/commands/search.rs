@@ -8,6 +8,7 @@ use std::fmt::Display;
 use cabane_image_search::{ImageAnywhere, PackageInImages, Scope, images_with, search as find};
 use cabane_label::escape;
 use cabane_report::Result;
+use cabane_resolve::{HOW_TO_ADD_IMAGES, are_empty};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -97,7 +98,13 @@ pub(crate) fn search(setup: &Setup, args: &SearchArgs) -> Result<()> {
         }
         return Ok(());
     }
-    if images.is_empty() {
+    let has_registry = args.scope.registry.request().registry.is_some()
+        || setup.settings.registry.address.value.is_some();
+    if images.is_empty() && (args.scope.local || !has_registry) && are_empty(&setup.repositories()?)
+    {
+        setup.note("there are no images yet");
+        setup.hint(HOW_TO_ADD_IMAGES);
+    } else if images.is_empty() {
         setup.note("no image matches");
         if setup.settings.system.value.is_some() {
             setup.hint("`--system '*'` searches the images of all systems");

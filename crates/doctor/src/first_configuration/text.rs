@@ -56,7 +56,7 @@ fn head(text: &mut Text, found: &Found) {
     ));
     text.remark("is an example: change it, and remove the `#` before it and before the name of its table. `cabane config`");
     text.remark("shows the settings in effect, and reports mistakes in this file.");
-    text.remark("All settings are in docs/reference/configuration.md.");
+    text.remark("`cabane help config` names the page with all settings.");
     text.remark("");
     let kernel = found.kernel.as_ref().map(|kernel| of_kernel(kernel, found.has_verity));
     text.remark(

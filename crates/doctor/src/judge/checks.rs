@@ -19,7 +19,7 @@ const TRIED: &str = "the whole way, tried for real";
 pub(super) const CHOICE: Check =
     check(Ways, "choice", "what `cabane run` and `cabane start` do without `--backend`");
 pub(super) const AS_ROOT: Check =
-    check(Ways, "as root", "the kernel's file systems; for batch systems, containers and tests");
+    check(Ways, "as root", "the kernel's file systems; for batch systems, containers, and tests");
 pub(super) const HELPER: Check = check(Ways, "helper", "the kernel's file systems for users");
 pub(super) const PRIVILEGES: Check =
     check(Ways, "privileges", "set-uid programs, such as the helper");

@@ -172,7 +172,7 @@ fn promotion(out: &mut String, script: &Script<'_>, group: &str) {
     let _ = writeln!(out, "      - name: \"promote\"\n        run: {}", scalar(&typed));
 }
 
-/// Writes the job of the catalogue, after the last one of the cells, whatever came of it.
+/// Writes the job of the catalog, after the last one of the cells, whatever came of it.
 fn site(out: &mut String, script: &Script<'_>, last: &str) {
     let needs = if last == "cells" { vec!["plan", "cells"] } else { vec!["plan", "passed", last] };
     let _ = writeln!(out, "\n  catalogue:\n    needs: {}", list(&needs));

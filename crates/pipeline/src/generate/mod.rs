@@ -107,7 +107,7 @@ struct Files {
     run: String,
     /// Whether that is in the project, which each job has for itself.
     is_run_inside: bool,
-    /// The directory of the catalogue, if that is in the project.
+    /// The directory of the catalog, if that is in the project.
     site: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl Script<'_> {
         words.end()
     }
 
-    /// Returns the command that writes the catalogue.
+    /// Returns the command that writes the catalog.
     fn catalogue(&self) -> String {
         let mut words = Words::of("cabane pipeline catalogue");
         words.option("--file", &self.files.pipeline);

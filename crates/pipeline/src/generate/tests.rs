@@ -288,7 +288,7 @@ fn a_workflow_plans_twice_and_has_no_cells() {
     assert!(text.contains(" --only=app@daint --only=@eiger --offline --next=build"), "{text}");
 }
 
-/// A pipeline like the one above, with a catalogue.
+/// A pipeline like the one above, with a catalog.
 fn with_catalogue(section: &str) -> (TempDir, Pipeline) {
     let (directory, pipeline) = project("");
     let text = fs::read_to_string(&pipeline.file).unwrap();

@@ -3,7 +3,7 @@
 
 //! What `config.yaml` says to Spack: where Spack and packages come from.
 
-use cabane_label::{ImageDescription, escape};
+use cabane_label::{ImageDescription, shown_word};
 
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
@@ -62,7 +62,8 @@ fn base(field: &Field<'_>) -> Option<String> {
     match text.parse::<ImageDescription>() {
         Ok(ImageDescription::Path(_)) => {
             let message = "`base` must name an image in a repository, not a file";
-            let hint = format!("`cabane image add {} LABEL` adds it; then {HINT}", escape(text));
+            let hint =
+                format!("`cabane image add {} LABEL` adds it; then {HINT}", shown_word(text));
             field.refuse(message, hint.as_str())
         }
         Ok(ImageDescription::Container(_)) => {

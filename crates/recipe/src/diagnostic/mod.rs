@@ -7,7 +7,7 @@
 //! place underlined, and says what to type instead where that is known. It is
 //! data: it is complete when it is made, keeps nothing of the text it speaks
 //! about but the part that is shown, and the receiver decides whether
-//! and in which colours to print it.
+//! and in which colors to print it.
 //!
 //! Everything that comes from outside is escaped when the diagnostic is made,
 //! so that printing one can never change the state of a terminal.
@@ -33,7 +33,7 @@ const LONGEST_HINT: usize = 1_000;
 
 /// One problem in a file.
 ///
-/// `Display` is the whole diagnostic without colour:
+/// `Display` is the whole diagnostic without color:
 ///
 /// ```text
 /// config.yaml:2:1: unknown key `descripton`
@@ -100,7 +100,14 @@ impl Diagnostic {
         self
     }
 
-    /// Returns the whole diagnostic as text, in colour if that is requested.
+    /// Says something about this place, as text that is escaped already.
+    #[must_use]
+    pub fn saying(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+
+    /// Returns the whole diagnostic as text, in color if that is requested.
     ///
     /// The text does not end with a new line.
     #[must_use]

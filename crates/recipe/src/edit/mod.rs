@@ -9,7 +9,9 @@
 
 mod brackets;
 mod lines;
+mod markers;
 mod requirement;
+mod versions;
 
 use std::ops::Range;
 use std::path::Path;

@@ -16,6 +16,7 @@ mod annotations;
 mod container_reference;
 mod engine;
 mod mounts;
+mod places;
 mod read;
 mod template;
 mod write;
@@ -32,6 +33,7 @@ use crate::DeviceRequest;
 
 pub use container_reference::container_image;
 pub use mounts::is_idle_mount_flag;
+pub use places::{Part, Places};
 pub use read::parse_environment_file;
 
 /// What one or several environment files say.
@@ -63,6 +65,8 @@ pub struct EnvironmentFile {
     pub env: VariableSettings,
     /// What container engines tell their hooks, by the whole names: `com.hooks.cxi.enabled`.
     pub annotations: BTreeMap<String, String>,
+    /// Where its parts are written.
+    pub places: Places,
 }
 
 /// A file or directory that appears at another place.
@@ -168,7 +172,9 @@ impl EnvironmentFile {
             writable: later.writable.or(self.writable),
             env: self.env,
             annotations: self.annotations,
+            places: self.places,
         };
+        merged.places.extend(later.places);
         merged.annotations.extend(later.annotations);
         add_new(&mut merged.bases, later.bases);
         add_new(&mut merged.images, later.images);

@@ -8,7 +8,7 @@ use std::path::Path;
 use cabane_label::{ImageDescription, MountPoint, UenvDescription};
 
 use super::read::Reader;
-use super::{EnvironmentFile, MountEntry, template};
+use super::{EnvironmentFile, MountEntry, Part, template};
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::node::Value;
@@ -21,7 +21,10 @@ const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
 impl Reader<'_, '_> {
     pub(super) fn mount(&self, field: &Field<'_>, file: &mut EnvironmentFile) {
         if matches!(field.node.value, Value::Section(_)) {
-            file.mounts.extend(self.mount_table(field));
+            if let Some(mount) = self.mount_table(field) {
+                file.places.note(Part::Mount(mount.target.clone()), field);
+                file.mounts.push(mount);
+            }
         } else if let Some(text) = field.text() {
             self.mount_text(field, text, file);
         }
@@ -73,9 +76,12 @@ impl Reader<'_, '_> {
             // The same words as under `images`, so the same is refused.
             let image = source.to_string_lossy().into_owned();
             if let Some(image) = Self::word::<ImageDescription>(field, "", &image) {
-                file.images.push(UenvDescription { image, mount_point: Some(target) });
+                let image = UenvDescription { image, mount_point: Some(target) };
+                file.places.note(Part::Image(image.clone()), field);
+                file.images.push(image);
             }
         } else {
+            file.places.note(Part::Mount(target.clone()), field);
             file.mounts.push(MountEntry { source, target, read_only: flags.read_only });
         }
     }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_label::{ImageDescription, ParseError, UenvDescription, container_in};
-use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
+use cabane_view::{VariableSetting, VariableSettings, ViewDescription, is_variable_name};
 
 use super::{
-    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, engine, template,
+    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, Part, below, engine,
+    template,
 };
 use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::diagnostic::{Mistakes, quote};
@@ -78,27 +79,45 @@ impl Reader<'_, '_> {
         let mut read = EnvironmentFile {
             description: Self::text(file, "description"),
             bases: self.bases(file),
-            container: file.get("image").and_then(|field| self.container(&field)),
             entrypoint: file.get("entrypoint").and_then(|field| field.truth()),
             writable: file.get("writable").and_then(|field| field.truth()),
             annotations: self.annotations(file),
             default_views: file.get("default-views").and_then(|field| field.truth()),
             ..EnvironmentFile::default()
         };
+        if let Some(field) = file.get("image")
+            && let Some(image) = self.container(&field)
+        {
+            read.places.note(Part::Image(image.clone()), &field);
+            read.container = Some(image);
+        }
         for item in file.items("images", "an image") {
-            read.images.extend(self.image(&item));
+            if let Some(image) = self.image(&item) {
+                read.places.note(Part::Image(image.clone()), &item);
+                read.images.push(image);
+            }
         }
         for item in file.items("views", "a view") {
             let text = item.text().map(str::to_owned);
-            read.views.extend(text.and_then(|text| Self::word(&item, &text, &text)));
+            let view = text.and_then(|text| Self::word::<ViewDescription>(&item, &text, &text));
+            if let Some(view) = view {
+                read.places.note(Part::View(view.clone()), &item);
+                read.views.push(view);
+            }
         }
         for item in file.items("mounts", "a mount") {
             self.mount(&item, &mut read);
         }
         for item in file.items("devices", "a device") {
-            read.devices.extend(Self::device(&item));
+            if let Some(device) = Self::device(&item) {
+                read.places.note(Part::Device(device.clone()), &item);
+                read.devices.push(device);
+            }
         }
-        read.workdir = file.get("workdir").and_then(|field| self.path(&field));
+        if let Some(field) = file.get("workdir") {
+            read.workdir = self.path(&field);
+            read.places.note(Part::WorkingDirectory, &field);
+        }
         if let Some(section) = file.get("env").and_then(|field| field.section()) {
             read.env = self.variables(&section);
         }

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use cabane_label::shown_word;
+
 use super::context::Context;
 use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
@@ -310,10 +312,11 @@ fn check_spack(
 fn convert_hint(report: &Report<'_>) -> String {
     let recipe = report.source.file.parent().filter(|path| !path.as_os_str().is_empty());
     let recipe = recipe.unwrap_or(Path::new("."));
-    let (shown, name) = (recipe.display(), recipe.file_name().unwrap_or_default().display());
-    let name = if name.to_string().is_empty() { "recipe".to_owned() } else { name.to_string() };
+    let name = recipe.file_name().unwrap_or_default().display().to_string();
+    let name = if name.is_empty() { "recipe".to_owned() } else { name };
+    let (shown, output) = (shown_word(recipe), shown_word(format!("{name}-new")));
     format!(
-        "`cabane recipe convert {shown} --output {name}-new --system SYSTEM` writes it for a newer Spack, \
+        "`cabane recipe convert {shown} --output {output} --system SYSTEM` writes it for a newer Spack, \
          ports its packages, and lists what no longer exists"
     )
 }

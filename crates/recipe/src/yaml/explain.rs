@@ -6,7 +6,7 @@
 //! The parser knows what it cannot go on with and where. What the author of a
 //! recipe did is a few frequent mistakes: a tab, a missing quote or bracket, a
 //! colon inside a text, a line that begins in the wrong column. This module
-//! goes from the one to the other; what it does not recognise it calls invalid
+//! goes from the one to the other; what it does not recognize it calls invalid
 //! YAML and shows the place.
 
 use granit_parser::ErrorKind;

@@ -139,7 +139,7 @@ impl<'a> Text<'a> {
         };
         let Some(open) = open else {
             return Problem::new(self.here(), "this is not allowed inside brackets")
-                .hint("text with brackets, commas or colons needs quotes here");
+                .hint("text with brackets, commas, or colons needs quotes here");
         };
         let (bracket, close) = match bytes.get(open) {
             Some(b'{') => ("`{`", "`}`"),
@@ -150,7 +150,7 @@ impl<'a> Text<'a> {
                 .hint(format!("write {close} behind the last value"));
         }
         Problem::new(self.here(), format!("a `,` or {close} is expected before this"))
-            .hint("text with brackets, commas or colons needs quotes here")
+            .hint("text with brackets, commas, or colons needs quotes here")
     }
 
     pub(super) fn closing_bracket(self) -> Problem {
@@ -202,7 +202,7 @@ impl<'a> Text<'a> {
         let line = self.line(offset).trim();
         let explanation = Problem::new(
             self.whole_line(offset),
-            "a key, a colon, a space and a value are expected in this line",
+            "a key, a colon, a space, and a value are expected in this line",
         );
         let cut = |c: char| matches!(c, ':' | '=');
         let parts = line.split_once(cut).or_else(|| line.split_once(' '));

@@ -264,7 +264,7 @@ fn decode(auth: &str) -> Result<Credential, &'static str> {
     let bytes = LENIENT.decode(letters.trim_end_matches('=')).map_err(|_| NO_BASE64)?;
     let text = String::from_utf8(bytes).map_err(|_| NO_BASE64)?;
     let (username, password) =
-        text.split_once(':').ok_or("its `auth` is not a name, a colon and a password")?;
+        text.split_once(':').ok_or("its `auth` is not a name, a colon, and a password")?;
     // Old versions of Docker fill the end with zeros.
     Ok(Credential::password(username, password.trim_end_matches('\0')))
 }

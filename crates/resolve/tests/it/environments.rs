@@ -36,6 +36,21 @@ fn complaint(place: &Path, text: &str) -> String {
 }
 
 #[test]
+fn every_base_that_cannot_be_used_is_reported() {
+    let place = files(&[
+        ("own/a.toml", "base = [\"gone\", \"./b.toml\", \"lost\"]\n"),
+        ("own/b.toml", "imges = []\n"),
+    ]);
+    let error = load(place.path(), "a").unwrap_err();
+    let text = error.texts().0;
+    assert!(text.starts_with("3 bases of "), "{text}");
+    for part in ["`gone`, the base of ", "b.toml:1:1: unknown key `imges`", "`lost`, the base of "]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
 fn the_first_directory_with_a_file_of_the_name_decides() {
     let place = files(&[
         ("own/a.toml", "description = \"own\""),

@@ -148,11 +148,23 @@ fn an_image_is_found_by_its_digest_in_any_repository() {
 #[test]
 fn an_id_that_nothing_has_is_not_found() {
     let id = "0123456789abcdef";
+    let world = World::new();
+    world.add("site", "a/1:v1@daint%gh200", 1);
     assert_eq!(
-        World::new().complaint(id),
+        world.complaint(id),
         "error: no image matches `0123456789abcdef`\n\
          cause: searched the repositories `site`, `user`\n\
          hint: `cabane image ls` shows all images"
+    );
+}
+
+#[test]
+fn without_any_image_the_hint_is_how_to_add_one() {
+    assert_eq!(
+        World::new().complaint("a"),
+        "error: no image matches `a`: there are no images yet\n\
+         cause: searched the repositories `site`, `user` for images built for `@daint`\n\
+         hint: `cabane build`, `cabane image pull`, and `cabane import` add images"
     );
 }
 

@@ -125,7 +125,7 @@ impl ProcessEnvironment {
         }
         self.file(Path::new(what)).map(|found| vec![Explanation::File(found)]).map_err(|_| {
             let shown = escape(what);
-            let message = format!("there is no command, library or variable `{shown}` here");
+            let message = format!("there is no command, library, or variable `{shown}` here");
             not_found(message, self.near(what))
         })
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use cabane_container::{Platform, digest};
 use cabane_environment::{ImageRequest, complete_label_for, named_containers};
-use cabane_label::{Digest, Label, LabelPattern, MAX_PART_LENGTH, escape};
+use cabane_label::{Digest, Label, LabelPattern, MAX_PART_LENGTH, escape, shown_word};
 use cabane_registry::{ContainerName, ErrorKind, sum};
 use cabane_report::{IoContext, Report, Result};
 use cabane_site::Context;
@@ -113,8 +113,10 @@ fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Ke
     if is_dry_run {
         let shown = escape(typed);
         let message = format!("`{shown}` is not imported yet, and a dry run imports nothing");
-        let hint =
-            format!("`cabane import --dry-run {shown} {label}` shows what would be imported");
+        let hint = format!(
+            "`cabane import --dry-run {} {label}` shows what would be imported",
+            shown_word(typed)
+        );
         return Err(Report::new(cabane_report::Kind::NotFound, message).hinted(hint));
     }
     let request = ImportRequest {
@@ -208,7 +210,8 @@ fn label_of(reference: &Reference) -> Result<LabelPattern> {
         Reference::Directory(path) => {
             let message =
                 format!("{} is a directory, which is not imported at first use", path.display());
-            let hint = format!("`cabane import dir:{} NAME/VERSION` imports it", path.display());
+            let source = shown_word(format!("dir:{}", path.display()));
+            let hint = format!("`cabane import {source} NAME/VERSION` imports it");
             return Err(Report::new(cabane_report::Kind::BadInput, message).hinted(hint));
         }
     };

@@ -18,7 +18,7 @@ use crate::table::Table;
 Examples:
   cabane bundle ls june.bundle
 
-The list is what the file says of itself. `cabane bundle install` checks signatures and content.")]
+The list comes from the bundle itself. `cabane bundle install` checks signatures and content.")]
 pub(crate) struct LsArgs {
     /// The bundle, or its first piece
     #[arg(value_name = "FILE")]

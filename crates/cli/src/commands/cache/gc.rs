@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use super::{CacheArgs, ls};
 use crate::setup::Setup;
 
-/// Remove items that no build needed lately, or that exceed a size
+/// Remove items that no build used recently, or that exceed a size limit
 #[derive(Debug, Args)]
 #[command(after_help = "\
 If a stack needs a package that was removed, it is built again. While a build uses the cache,

@@ -22,7 +22,7 @@ mod verify;
 pub(crate) enum CacheCommand {
     /// List packages, sources, and decisions that builds left for the next ones
     Ls(ls::LsArgs),
-    /// Remove items that no build needed lately, or that exceed a size
+    /// Remove items that no build used recently, or that exceed a size limit
     Gc(gc::GcArgs),
     /// Copy packages into a build cache that any Spack can use
     Push(push::PushArgs),

@@ -12,7 +12,7 @@ use crate::setup::Setup;
 mod build;
 mod serve;
 
-/// What can be done with a catalogue.
+/// What can be done with a catalog.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CatalogueCommand {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane catalogue serve`: a catalogue in the browser of this machine.
+//! `cabane catalogue serve`: a catalog in the browser of this machine.
 
 use std::path::PathBuf;
 

@@ -16,7 +16,7 @@ use super::show::date;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
-/// Bring an earlier state of a channel back
+/// Restore an earlier state of a channel
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The earlier images are published again under a new number; clients never accept an older number.

@@ -29,7 +29,7 @@ pub(crate) enum ChannelCommand {
     Diff(log::DiffArgs),
     /// Release images through a channel
     Promote(Box<promote::PromoteArgs>),
-    /// Bring an earlier state of a channel back
+    /// Restore an earlier state of a channel
     Rollback(edit::RollbackArgs),
     /// Announce that a channel stops releasing an image
     Retire(Box<edit::RetireArgs>),

@@ -24,7 +24,7 @@ pub(crate) struct ManagerArgs {
     /// Your name in the history; default: your user name
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Until when clients accept this state without a warning
+    /// How long clients accept this state without a warning
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "90d")]
     lifetime: Duration,
 }

@@ -14,7 +14,7 @@ use crate::printer::style;
 use crate::setup::Setup;
 use crate::table::Table;
 
-/// Compare the figures of an image with those of the image before
+/// Compare the figures of an image with those of the previous image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each statement of a tester is a run. At least 5 runs of each image are needed, at about the

@@ -26,7 +26,7 @@ pub(crate) enum EvidenceCommand {
     Show(ls::ShowArgs),
     /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
-    /// Compare the figures of an image with those of the image before
+    /// Compare the figures of an image with those of the previous image
     Compare(compare::CompareArgs),
     /// Report the newest results of all tests, with figures and plots
     Report(report::ReportArgs),

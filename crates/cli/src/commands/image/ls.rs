@@ -4,12 +4,13 @@
 //! `cabane image ls`: the images of the repositories.
 
 use std::fmt::Display;
+use std::slice::from_ref;
 
 use cabane_image_search::{Images, SearchRequest, list};
 use cabane_registry::Listed;
 use cabane_report::{Result, size};
 use cabane_repository::Record;
-use cabane_resolve::NamedRepository;
+use cabane_resolve::{HOW_TO_ADD_IMAGES, NamedRepository, are_empty};
 use clap::Args;
 use serde::{Serialize, Serializer};
 
@@ -126,9 +127,15 @@ fn print_tables(setup: &Setup, images: &Images, has_head: bool, is_search: bool)
     let repositories = images.repositories.iter();
     let found: Vec<_> = repositories.filter(|(_, records)| !records.is_empty()).collect();
     if found.is_empty() {
-        setup.note(if is_search { "no image matches" } else { "there are no images yet" });
-        if !is_search {
-            setup.hint("`cabane build`, `cabane image pull`, and `cabane import` add images");
+        let are_empty = images.repositories.iter().all(|(one, _)| are_empty(from_ref(one)));
+        if are_empty {
+            setup.note("there are no images yet");
+            setup.hint(HOW_TO_ADD_IMAGES);
+        } else {
+            setup.note("no image matches");
+            if !is_search {
+                setup.hint("`cabane image ls '@*'` shows the images of all systems");
+            }
         }
     }
     let mut text = String::new();

@@ -46,7 +46,7 @@ pub(crate) enum ImageCommand {
     Delete(copy::DeleteArgs),
     /// Sign an image in a registry, or its content for the kernel
     Sign(sign::SignArgs),
-    /// Let the kernel mount an image, whoever owns it
+    /// Let the kernel mount an image, regardless of its owner
     Trust(trust::TrustArgs),
     /// Unpack images on this node, so that their equal files share memory
     Unpack(unpack::UnpackArgs),

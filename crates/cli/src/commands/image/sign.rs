@@ -28,8 +28,8 @@ Examples:
 With --key, the signature is stored in the registry, in the format of cosign. Other
 signatures are kept. With --kernel-key, the root hash of a local image is signed, and
 `cabane image push` takes the signature along. Nodes whose kernel has the certificate, and
-whose policy says `verified-signatures yes`, then mount the image in the kernel, whoever
-owns the file.")]
+whose policy says `verified-signatures yes`, then mount the image in the kernel,
+regardless of the owner of the file.")]
 pub(crate) struct SignArgs {
     /// The image: label, ID, digest, or path
     image: String,
@@ -61,7 +61,7 @@ pub(crate) enum KeyCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The private key is not encrypted: only its owner can read the file. The public
-key goes to FILE.pub. Files that are there are never overwritten.")]
+key goes to FILE.pub. Existing files are never overwritten.")]
 pub(crate) struct NewArgs {
     /// The file for the private key
     file: PathBuf,

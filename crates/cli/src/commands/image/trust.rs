@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::setup::Setup;
 
-/// Let the kernel mount an image, whoever owns it
+/// Let the kernel mount an image, regardless of its owner
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

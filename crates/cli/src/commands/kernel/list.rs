@@ -4,7 +4,7 @@
 //! `cabane kernel ls` and `cabane kernel remove`.
 
 use cabane_jupyter::{InstalledKernel, State};
-use cabane_label::{escape, shown};
+use cabane_label::{escape, shown, shown_word};
 use cabane_report::Result;
 use clap::Args;
 use serde::Serialize;
@@ -88,7 +88,7 @@ fn say_what_to_do(setup: &Setup, kernel: &InstalledKernel) {
             setup.note(format_args!(
                 "the kernel `{name}` belongs to another user, so its images are not looked up"
             ));
-            setup.hint(format_args!("`ls -ld {}` shows the owner", shown(&kernel.directory)));
+            setup.hint(format_args!("`ls -ld {}` shows the owner", shown_word(&kernel.directory)));
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use cabane_builder::{EditedRecipe, PackageAction, PackageEdit, edit_packages};
-use cabane_label::{escape, shown};
+use cabane_label::{escape, shown, shown_word};
 use cabane_report::{Kind, Report, Result};
 use clap::Args;
 use serde::Serialize;
@@ -138,8 +138,8 @@ fn sentence(edit: &PackageEdit) -> String {
 /// Returns the options that name the system, if it was typed, and a recipe elsewhere.
 pub(super) fn options_for(setup: &Setup, recipe: &Path) -> String {
     let system = setup.named_system.as_ref();
-    let system = system.map(|system| format!(" --system {}", shown(system)));
-    let recipe = (recipe != Path::new(".")).then(|| format!(" --recipe {}", shown(recipe)));
+    let system = system.map(|system| format!(" --system {}", shown_word(system)));
+    let recipe = (recipe != Path::new(".")).then(|| format!(" --recipe {}", shown_word(recipe)));
     system.into_iter().chain(recipe).collect()
 }
 
@@ -152,7 +152,7 @@ fn refuse_images(packages: &[String], verb: &str, meant: &str) -> Result<()> {
     let Some(image) = packages.iter().find(is_image) else { return Ok(()) };
     let message =
         format!("`{}` is not a package, and `cabane {verb}` changes recipes", escape(image));
-    let line = packages.join(" ");
-    let hint = format!("for an image, type `cabane {meant} {}`", escape(&line));
+    let words: Vec<String> = packages.iter().map(shown_word).collect();
+    let hint = format!("for an image, type `cabane {meant} {}`", words.join(" "));
     Err(Report::new(Kind::Usage, message).hinted(hint))
 }

@@ -27,8 +27,9 @@ use crate::table::{Table, counted};
 The lock file has the version and the hashes of each package, also of those that others need. It is
 beside the list of packages: requirements.lock for requirements.txt, uv.lock for a project, and for
 Spack the directory locks/SYSTEM, one for each system. Commit it. Builds install exactly these
-packages, and refuse a lock file that no longer matches the recipe. What is locked already and still
-allowed stays, for Spack its commit and those of the package repositories; `cabane update` moves it.
+packages, and refuse a lock file that no longer matches the recipe. Locked versions stay if the recipe
+still allows them, as do the commits of Spack and of its package repositories. `cabane update`
+updates them.
 
 Examples:
   cabane lock
@@ -38,7 +39,7 @@ Examples:
 pub(crate) struct LockArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// Only find out whether the lock file matches the recipe; exit with 9 if it does not
+    /// Only check whether the lock file matches the recipe; exit with code 9 if it does not
     #[arg(long)]
     check: bool,
     /// Print JSON

@@ -14,7 +14,7 @@ use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::table::counted;
 
-/// Write the web site of what was released
+/// Write a web site of the released images
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `cabane pipeline run` does the same at its end. Call this command in a CI in which each cell is
@@ -40,7 +40,7 @@ pub(crate) fn catalogue(setup: &Setup, args: &CatalogueArgs) -> Result<()> {
 pub(super) fn say_what_is_shown(setup: &Setup, catalogue: &PublishedCatalogue) {
     let PublishedCatalogue { directory, images, written } = catalogue;
     setup.note(format_args!(
-        "catalogue in {}: {}, {} of {} written",
+        "catalog in {}: {}, {} of {} written",
         shown(directory),
         counted(*images, "image"),
         written.written,

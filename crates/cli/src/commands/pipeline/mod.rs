@@ -36,7 +36,7 @@ pub(crate) enum PipelineCommand {
     Check(plan::CheckArgs),
     /// Show what is left to do for each cell, and why
     Plan(plan::PlanArgs),
-    /// Build, check, publish and promote what is left
+    /// Build, check, publish, and promote what is left
     Run(run::RunArgs),
     /// Look up the container images and branches that recipes build on, and write the lock file
     Lock(lock::LockArgs),
@@ -50,7 +50,7 @@ pub(crate) enum PipelineCommand {
     Logs(status::LogsArgs),
     /// Write the results of each cell as a web page
     Report(report::ReportArgs),
-    /// Write the web site of what was released
+    /// Write a web site of the released images
     Catalogue(catalogue::CatalogueArgs),
     /// Cancel the jobs of an interrupted run
     Cancel(run::CancelArgs),
@@ -182,7 +182,7 @@ impl PublishingArgs {
 struct PlanningArgs {
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Only cells that have changed since this commit, tag or branch
+    /// Only cells that have changed since this commit, tag, or branch
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
     /// Repeat what failed

@@ -16,7 +16,7 @@ use crate::interrupt::stop_when_interrupted;
 use crate::setup::Setup;
 use crate::table::counted;
 
-/// Build, check, publish and promote what is left
+/// Build, check, publish, and promote what is left
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Stages:
@@ -25,7 +25,7 @@ Stages:
   publish  push the image with its signed results, even if a check failed
   promote  if the image passed, give it its final label and release it in the channel
 
-If the pipeline has a catalogue, the run writes it at the end.
+If the pipeline has a section `catalogue`, the run writes the catalog at the end.
 
 Nothing is done twice: the directory of the run keeps the result of each stage, and the
 tag of a published image identifies its inputs. To continue an interrupted run, repeat
@@ -118,7 +118,7 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
         Ok(None) => {}
         Err(error) => {
             setup.printer.failure(&error);
-            setup.note("the catalogue is as before");
+            setup.note("the catalog has not changed");
             outcomes.push(Outcome::Error);
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +37,7 @@ pub(crate) struct CheckArgs {
     #[arg(required = true)]
     pub(crate) recipes: Vec<PathBuf>,
 
-    /// Get the package repositories first, to look up the names of packages
+    /// Get the package repositories or EasyBuild first, to look up the names of packages
     #[arg(long)]
     pub(crate) fetch: bool,
 
@@ -177,7 +178,12 @@ impl Checked<'_> {
             return match recipe {
                 Ok(_) => {
                     // Whether the files that it names are there.
-                    self.plan(directory)?;
+                    let mut plan = self.plan(directory)?;
+                    if self.args.fetch && !plan.files_of_engine().is_empty() {
+                        self.build(directory, StepName::Sources)?;
+                        plan = self.plan(directory)?;
+                    }
+                    finding.remarks.extend(unknown_files(directory, &plan));
                     Ok(None)
                 }
                 Err(error) => {
@@ -241,9 +247,10 @@ impl Checked<'_> {
     }
 
     /// Finds out what a build would do.
-    fn plan(&self, directory: &Path) -> Result<()> {
+    fn plan(&self, directory: &Path) -> Result<Plan> {
         let system = self.setup.named_system.clone();
-        plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) }).map(drop)
+        plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) })
+            .map(|planned| planned.plan)
     }
 
     /// Does the first steps of a build.
@@ -257,6 +264,22 @@ impl Checked<'_> {
         execute(&planned.plan, &mut Shown::new(self.setup), &self.interrupt)?;
         Ok(planned.plan)
     }
+}
+
+/// Says which files are not in the recipe, where EasyBuild may bring them.
+fn unknown_files(directory: &Path, plan: &Plan) -> Vec<Diagnostic> {
+    let file = directory.join("config.yaml");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let remark = |path: PathBuf| {
+        let name = path.to_string_lossy();
+        let message = format!(
+            "`{name}` is not in the recipe. EasyBuild may contain it, but EasyBuild is not here yet"
+        );
+        let start = text.find(&*name).unwrap_or_default();
+        Diagnostic::new(&file, &text, start..start + name.len(), &message)
+            .with_hint("add `--fetch` to get EasyBuild and to look there")
+    };
+    plan.files_of_engine().into_iter().map(remark).collect()
 }
 
 /// Prints the packages, those of the system last.

@@ -46,7 +46,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
         let message = format!("this recipe does not use Spack: its engine is {engine}");
         let hint = format!(
             "`cabane build --dry-run {}` shows what it runs",
-            cabane_label::shown(&args.recipe)
+            cabane_label::shown_word(&args.recipe)
         );
         return Err(Report::new(Kind::Usage, message).hinted(hint));
     }

@@ -33,7 +33,7 @@ removes nothing. A label that another image of the target has moves only with
 --force, and a channel never goes back.
 
 If the target is the path of a repository, images are added to it, as with
-`cabane image pull`. With --deduplicate, it keeps once what they share; see
+`cabane image pull`. With --deduplicate, it stores shared parts only once; see
 `cabane repo deduplicate --help`.")]
 pub(crate) struct MirrorArgs {
     /// The address of the registry with the images
@@ -51,7 +51,7 @@ pub(crate) struct MirrorArgs {
     /// Move labels from other images of the target
     #[arg(long)]
     force: bool,
-    /// In a repository, keep once what images share
+    /// In a repository, store parts that images share only once
     #[arg(long)]
     deduplicate: bool,
     /// List what would be copied, and stop

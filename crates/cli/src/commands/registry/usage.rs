@@ -22,8 +22,8 @@ Examples:
   cabane registry usage --by month --json
 
 An image with several labels counts once. `alone` is the size of the images that
-are in no other group: so much becomes free without the group. Users are those
-of `cabane registry log`.")]
+are in no other group: the space that deleting the group would free. Users are
+those of `cabane registry log`.")]
 pub(crate) struct UsageArgs {
     /// The namespace; default: that of the configuration
     namespace: Option<Namespace>,

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cabane_label::shown_word;
 use cabane_recipe::parse_time;
 use cabane_report::{Result, size};
 use cabane_repository::{Deduplicated, Repository, Stored};
@@ -15,7 +16,7 @@ use crate::commands::repo::maintain::repository_at;
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
-/// Keep once what images share
+/// Store parts that images share only once
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command replaces the files of unused images with lists of their parts. Images of the
@@ -60,7 +61,7 @@ pub(crate) fn deduplicate_unused(
             Stored::InUse => setup.note(format_args!("kept {label}: in use on this host")),
             Stored::Damaged => {
                 setup.warning(format_args!("kept {label}: its file is damaged"));
-                let path = repository.path().display();
+                let path = shown_word(repository.path());
                 setup.hint(format_args!(
                     "`cabane repo status --verify {path}` shows how to repair it"
                 ));

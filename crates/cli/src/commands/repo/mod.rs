@@ -33,7 +33,7 @@ pub(crate) enum RepoCommand {
     Import(import::ImportArgs),
     /// Remove unused or surplus images
     Gc(gc::GcArgs),
-    /// Keep once what images share
+    /// Store parts that images share only once
     Deduplicate(deduplicate::DeduplicateArgs),
     /// Protect labels from `gc`, or list the protected ones
     Pin(pin::PinArgs),

@@ -40,11 +40,11 @@ pub(crate) fn site(printer: Printer, command: &SiteCommand) -> Result<()> {
 The command looks at the kernel, FUSE, Slurm, shared file systems, repositories, mount points, and
 devices. It prints config.toml, the settings for all users, and mount.policy, which says what the
 set-uid helper and the plugin for Slurm may mount. What was found is in effect; other settings are
-examples in comments. With --output, it writes both files. Files that are there are never changed.
+examples in comments. With --output, it writes both files. Existing files are never changed.
 
 With --apply, it sets this machine up: it makes missing mount points and the repository, writes both
 files to /etc/cabane, and adds the plugin to plugstack.conf if there is Slurm. It says what it did,
-and how to undo that. What is there stays, so that you can type it again.
+and how to undo that. Existing files are kept, so you can run the command again.
 
 Examples:
   cabane site init

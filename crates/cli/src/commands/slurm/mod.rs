@@ -33,7 +33,7 @@ pub(crate) enum SlurmCommand {
     Install(InstallArgs),
     /// Check whether jobs on this machine would get their images
     Check(CheckArgs),
-    /// Sum up the records of job steps: uses, failures, and slow nodes
+    /// Summarize the records of job steps: uses, failures, and slow nodes
     Report(report::ReportArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]

@@ -16,7 +16,7 @@ use clap::Args;
 use crate::setup::Setup;
 use crate::table::{Table, heading};
 
-/// Sum up the records of job steps: uses, failures, and slow nodes
+/// Summarize the records of job steps: uses, failures, and slow nodes
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The report shows which users run which images, which nodes failed and why, how long images take

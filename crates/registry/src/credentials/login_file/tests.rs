@@ -125,7 +125,7 @@ fn an_entry_that_cannot_be_understood_is_named_and_not_shown() {
         (json!({"auth": 2}), "it is not an object of texts"),
         (json!({"auth": "hunter2!"}), "its `auth` is not base64 of a text"),
         (json!({"auth": "/////w=="}), "its `auth` is not base64 of a text"),
-        (json!({"auth": "aHVudGVyMg=="}), "its `auth` is not a name, a colon and a password"),
+        (json!({"auth": "aHVudGVyMg=="}), "its `auth` is not a name, a colon, and a password"),
     ];
     for (entry, problem) in table {
         let text = json!({"auths": {"registry.example:5000": entry}}).to_string();
