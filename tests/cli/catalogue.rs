@@ -328,7 +328,7 @@ fn what_cannot_be_a_site_is_refused() {
     assert_eq!(base.code, 2, "{}", base.stderr);
     assert!(base.stderr.contains("hint: write the address"), "{}", base.stderr);
     let none = site.run(&["catalogue", "serve", "home"]);
-    assert!(none.stderr.contains("home is not a catalogue"), "{}", none.stderr);
+    assert!(none.stderr.contains("home is not a catalog"), "{}", none.stderr);
     let empty = site.build("empty", &["--namespace", "nothing"]).success();
     assert!(empty.stderr.contains("no images in the namespace `nothing`"), "{}", empty.stderr);
     assert!(site.path("empty/index.html").exists());
