@@ -24,8 +24,8 @@ pub enum Part {
     WorkingDirectory,
 }
 
-/// The places of the parts of one or several files, the first file first. A place is a [`Diagnostic`]
-/// without a message.
+/// The places of the parts of one or several files: of each part, the one that counts. A place is a
+/// [`Diagnostic`] without a message.
 #[derive(Clone, Debug, Default)]
 pub struct Places(Vec<(Part, Diagnostic)>);
 
@@ -41,21 +41,28 @@ impl Eq for Places {}
 impl Places {
     pub(super) fn note(&mut self, part: Part, field: &Field<'_>) {
         let place = field.place();
-        self.0.push((part, field.report.source.diagnostic(place.start..place.end, "")));
+        self.put(part, field.report.source.diagnostic(place.start..place.end, ""));
     }
 
     pub(super) fn extend(&mut self, later: Self) {
-        self.0.extend(later.0);
+        for (part, place) in later.0 {
+            self.put(part, place);
+        }
+    }
+
+    /// Each part has one place: bases that share bases would give many.
+    fn put(&mut self, part: Part, place: Diagnostic) {
+        match self.0.iter_mut().find(|(other, _)| *other == part) {
+            None => self.0.push((part, place)),
+            // A later file replaces these.
+            Some((Part::Mount(_) | Part::WorkingDirectory, before)) => *before = place,
+            Some(_) => {}
+        }
     }
 
     /// Returns where a part is written. If several files have it, this is the file whose part counts.
     #[must_use]
     pub fn of(&self, part: &Part) -> Option<&Diagnostic> {
-        let mut same = self.0.iter().filter(|(other, _)| other == part).map(|(_, place)| place);
-        match part {
-            // A later file replaces these.
-            Part::Mount(_) | Part::WorkingDirectory => same.next_back(),
-            _ => same.next(),
-        }
+        self.0.iter().find(|(other, _)| other == part).map(|(_, place)| place)
     }
 }
