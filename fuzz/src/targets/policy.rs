@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
             if error.line == 0 || error.line > text.lines().count() {
                 return Verdict::Wrong(format!("there is no such line: {message}"));
             }
-            // What stands in the file is not for those who may not read it.
+            // Not everybody may read what is in the file.
             if message.chars().any(char::is_control) || !message.is_ascii() {
                 return Verdict::Wrong(format!("this cannot be shown: {message:?}"));
             }
@@ -50,11 +50,27 @@ fn is_harmless(path: &Path) -> bool {
 }
 
 fn print(policy: &Policy) -> String {
+    // Every field, so that a new one is not left out.
+    let Policy {
+        mount_points,
+        image_owners,
+        image_filesystems,
+        fuse_images,
+        verified_images,
+        verified_signatures,
+        images_per_user,
+        idle,
+        root_images,
+        root_binds,
+        stage_memory,
+        stage_local,
+        unpacked_images,
+    } = policy;
     let mut text = String::new();
-    for path in &policy.mount_points {
+    for path in mount_points {
         let _ = writeln!(text, "mount-point {}", path.display());
     }
-    let owners = match &policy.image_owners {
+    let owners = match image_owners {
         ImageOwners::Any => "any".to_owned(),
         ImageOwners::Listed(owners) => {
             let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
@@ -62,27 +78,28 @@ fn print(policy: &Policy) -> String {
         }
     };
     let _ = writeln!(text, "image-owners {owners}");
-    let _ = writeln!(text, "images-per-user {}", policy.images_per_user);
+    let _ = writeln!(text, "images-per-user {images_per_user}");
     let switches = [
-        ("fuse-images", policy.fuse_images),
-        ("verified-signatures", policy.verified_signatures),
-        ("root-images", policy.root_images),
+        ("fuse-images", *fuse_images),
+        ("verified-signatures", *verified_signatures),
+        ("root-images", *root_images),
     ];
     for (name, is_on) in switches {
         let _ = writeln!(text, "{name} {}", if is_on { "yes" } else { "no" });
     }
-    let _ = writeln!(text, "verified-images {}", policy.verified_images.display());
-    let _ = writeln!(text, "idle-seconds {}", policy.idle.as_secs());
-    if let Some(kinds) = &policy.image_filesystems {
+    let _ = writeln!(text, "verified-images {}", verified_images.display());
+    let _ = writeln!(text, "unpacked-images {}", unpacked_images.display());
+    let _ = writeln!(text, "idle-seconds {}", idle.as_secs());
+    if let Some(kinds) = image_filesystems {
         let _ = writeln!(text, "image-filesystems {}", kinds.join(" "));
     }
-    for path in &policy.root_binds {
+    for path in root_binds {
         let _ = writeln!(text, "root-bind {}", path.display());
     }
-    if let Some(bytes) = policy.stage_memory {
+    if let Some(bytes) = stage_memory {
         let _ = writeln!(text, "stage-memory {}", bytes >> 20);
     }
-    if let Some(LocalStage { directory, limit }) = &policy.stage_local {
+    if let Some(LocalStage { directory, limit }) = stage_local {
         let _ = writeln!(text, "stage-local {} {}", limit >> 20, directory.display());
     }
     text
