@@ -358,7 +358,7 @@ PAGES = {
             f"eb packaging/easybuild/cabane-{dist.VERSION}-archive.eb": Step(before=f"(cd dist && {dist.ARCHIVE}) && " + LOADS_EASYBUILD)
             if EASYBUILD else NO_EASYBUILD,
             # The programs there are those of the test.
-            "make build": compiles_cabane("sudo umount target/release/cabane target/release/cabane-mount && rm -r target"),
+            "make build": compiles_cabane("sudo umount target/release/cabane target/release/cabane-mount && sudo rm -r target"),
             "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
                 "'path = \"/scratch/alice/repository\"' 'priority = \"5\"' '[build]' 'job = 4' > ~/.config/cabane/config.toml"
