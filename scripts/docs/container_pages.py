@@ -54,6 +54,8 @@ DISK = """
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 install -d -o alice ~alice/.cache/cabane/builds && mount -t tmpfs -o uid=$(id -u alice) tmpfs ~alice/.cache/cabane/builds
 """
+GPU = f"sudo {DOCS}/clone/scripts/docs/gpu"
+PYTORCH = {"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "${1:-/}"')}
 # A recipe for sources that have no Makefile.
 WITHOUT_MAKEFILE = """\
 printf '%s\n' 'name: solver' 'engine: container' 'container:' '  from: ghcr.io/my-lab/debian:12' '  files:' \
@@ -127,26 +129,34 @@ PAGES = {
                 before="cabane import ghcr.io/my-lab/debian:12 debian/12 && ! cabane run debian/12 -- jq --version",
                 typed="cabane run --writable=/tmp/layer debian/12 -- cp /bin/site-info /usr/bin/jq",
             ),
-            "cabane run --device": not_run("needs a GPU"),
-            "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
+            "cabane run --device": Step(before=GPU),
+            "srun -N4 --uenv=tool/2.1 --uenv-device": Step(before=f"{GPU} nodes"),
             "podman": Step(before=PODMAN) if UNPACKED else not_run("needs podman, which CABANE_TEST_PODMAN names"),
         },
     ),
     "docs/guides/gpu.md": Page(
-        containers={"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"')},
+        containers=PYTORCH,
         steps={
             "cabane build . training/1.0": not_run("downloads gigabytes of packages"),
-            "srun": not_run("needs a GPU"),
+            "srun -N1": not_run("needs the image of the step before"),
             # Without a GPU, it runs with a warning.
             "cabane run --nv": Step(before="touch train.py"),
-            "cabane system devices": not_run("needs a GPU"),
-            "cabane run --device": not_run("needs a GPU"),
+            "cabane system devices": Step(before=GPU),
         },
+        on_cluster=Page(
+            slurm=True,
+            containers=PYTORCH,
+            steps={
+                "srun -N4": Step(
+                    before=f"touch train.py && cabane import nvcr.io/nvidia/pytorch:25.01-py3 pytorch/25.01 && {GPU} nodes"
+                ),
+            },
+        ),
     ),
     "docs/guides/environment-files.md": Page(
         images=("analysis/2026.2", "tools/1.0"),
         slurm=True,
-        containers={"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "${1:-/}"')},
+        containers=PYTORCH,
         files=("climate.toml",),
         steps={
             "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
