@@ -165,7 +165,7 @@ fn a_helper_that_does_not_understand_is_seen_before_it_is_needed() {
     // It is root's and set-uid, but something else.
     let wrong = "cp /bin/false $helper; chmod 4755 $helper";
     let (found, command) = diagnosis(wrong, "start of the helper");
-    assert_eq!((found.as_str(), command.as_str()), ("problem: it was started, and gave up", ""));
+    assert_eq!((found.as_str(), command.as_str()), ("problem: started, and failed", ""));
 }
 
 #[test]
@@ -324,8 +324,8 @@ fn without_user_namespaces_the_helper_goes_on_to_work() {
     assert_eq!(
         seen,
         [
-            "note: cannot be made, or nothing be mounted in it",
-            "problem: cannot be made, or nothing be mounted in it"
+            "note: cannot be made, or nothing can be mounted in it",
+            "problem: cannot be made, or nothing can be mounted in it"
         ]
     );
 }
@@ -344,7 +344,7 @@ fn a_switch_against_user_namespaces_is_named() {
     assert_eq!(
         verdict.finding("user namespace"),
         line(
-            "problem: cannot be made, or nothing be mounted in it",
+            "problem: cannot be made, or nothing can be mounted in it",
             "sudo sysctl -w user.max_user_namespaces=10000"
         )
     );

@@ -80,7 +80,7 @@ fn a_damaged_image_is_reported_and_no_command_runs() {
              $CABANE run ./cut:/mnt/a -- echo ran";
         let seen = run_script(cabane, script);
         assert_eq!((seen.code, seen.stdout.as_str()), (125, ""));
-        assert!(seen.stderr.contains("the FUSE program gave up"), "{}", seen.stderr);
+        assert!(seen.stderr.contains("the FUSE program failed"), "{}", seen.stderr);
     });
 }
 

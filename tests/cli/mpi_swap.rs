@@ -128,7 +128,7 @@ fn another_family_is_refused_and_nothing_is_run() {
     let seen = bed.swap_two_ranks(&["--with", &with]);
     let expected = format!(
         "error: the program is for the MPICH ABI, and {with} has only Open MPI\n\
-         hint: only a library of the MPICH ABI can take the place of another of it\n"
+         hint: only a library with the MPICH ABI can replace another one\n"
     );
     assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr), (14, "", expected));
     assert_eq!(bed.swap(&["--with", &with, "--dry-run", "--json"], &["./program"]).code, 14);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A pipeline with a catalog: each run with a registry writes the web site of what was released.
+//! A pipeline with a catalog: each run with a registry writes the website of what was released.
 
 use std::fs;
 use std::path::PathBuf;

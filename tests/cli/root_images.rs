@@ -385,8 +385,8 @@ fn without_the_keyword_in_the_policy_a_user_namespace_is_used() {
     with_helper(|cabane| {
         add_root(cabane, CONTAINER);
         let seen = cabane.run(&["-v", "run", "os", "--", "cat", "/etc/image"]);
-        let why = "mounting in a user namespace: images with a root file system of their own are \
-                   not allowed by the policy\n";
+        let why = "mounting in a user namespace: the policy does not allow images with a root file \
+                   system of their own\n";
         assert_eq!(seen, finished(0, "os", why));
     });
 }
@@ -399,8 +399,8 @@ fn what_root_cannot_put_in_place_safely_goes_through_a_user_namespace() {
         let arguments =
             ["-v", "run", "--bind", "/usr/share:/tmp/cabane-test-x", "os", "--", "id", "-u"];
         let seen = cabane.run(&arguments);
-        let why = "mounting in a user namespace: /tmp/cabane-test-x cannot be put into the image with the \
-                   rights of root: something else is to be seen there, or around it\n";
+        let why = "mounting in a user namespace: /tmp/cabane-test-x cannot be mounted in the image as \
+                   root: something else is to be seen there, or around it\n";
         assert_eq!(seen, finished(0, "61234\n", why));
     });
 }

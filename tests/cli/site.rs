@@ -52,7 +52,7 @@ fn files_that_are_there_stay_as_they_are() {
     let typed = ["site", "init", "--output", directory.to_str().unwrap()];
     let seen = cabane.run(&typed).success();
     let expected = "wrote [WORLD]/home/etc/config.toml\n\
-                    kept [WORLD]/home/etc/mount.policy, which was there\n";
+                    kept the existing [WORLD]/home/etc/mount.policy\n";
     assert_eq!(seen.stderr, expected);
     let config = fs::read(directory.join("config.toml")).unwrap();
     let seen = cabane.run(&typed);
@@ -70,7 +70,7 @@ fn root_writes_a_policy_that_the_helper_accepts() {
                  /etc/cabane 2>/dev/null";
     let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
     let (found, _) = verdict.finding("policy");
-    assert!(found.starts_with("ok: root's images; 16 for each user at once"), "{found}");
+    assert!(found.starts_with("ok: root's images; up to 16 for each user;"), "{found}");
     let (found, _) = verdict.finding("configuration");
     assert!(found.starts_with("ok: ") && found.contains("/etc/cabane/config.toml"), "{found}");
 }
@@ -115,7 +115,7 @@ fn one_command_sets_a_machine_up_and_says_how_to_undo_it() {
          grep -qFx 'path = \"/srv/site/repository\"' /etc/cabane/config.toml
          set_up --repository /srv/site/repository
          for place in /srv/site/repository /etc/cabane/config.toml /etc/cabane/mount.policy
-         do says \"kept $place, which was there\"; done
+         do says \"kept the existing $place\"; done
          ! grep made \"$OUT/said\"
          set_up --repository /srv/site/another
          says 'warning: /etc/cabane/config.toml does not name /srv/site/another'

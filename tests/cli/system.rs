@@ -86,8 +86,8 @@ fn a_file_that_was_changed_by_hand_is_replaced_only_with_force() {
     let forced = cabane.run(&[&arguments[..], &["--force"]].concat());
     let wrote = "wrote [WORLD]/work/system/network.yaml\nwrote [WORLD]/work/system/packages.yaml\n";
     let refusal = "\
-error: `[WORLD]/work/system/packages.yaml` is not as `cabane system probe` writes it: it was changed by hand
-hint: compare it with what is printed without --output; `--force` replaces it, another directory leaves it alone
+error: `[WORLD]/work/system/packages.yaml` was changed by hand
+hint: compare it with the output without --output; `--force` replaces it, and another directory leaves it alone
 ";
     assert_eq!([refused, forced], [finished(1, "", refusal), finished(0, "", wrote)]);
 }
@@ -126,10 +126,10 @@ hint: `git clone https://github.com/spack/spack` makes one
     assert!(!directory.join("packages.yaml").exists());
     answer(true);
     let said = "\
-Spack 1.2.3 takes 1 of 2 packages
+Spack 1.2.3 accepts 1 of 2 packages
 wrote [WORLD]/work/system/network.yaml
 wrote [WORLD]/work/system/packages.yaml
-/usr/bin/make: gmake@4.3 is left out, Spack 1.2.3 does not take it: there is another make
+/usr/bin/make: gmake@4.3 is left out, because Spack 1.2.3 rejects it: there is another make
 ";
     assert_eq!(cabane.run(&arguments), finished(0, "", said));
     let written = fs::read_to_string(directory.join("packages.yaml")).unwrap();

@@ -34,6 +34,14 @@ fn global_options_are_taken_after_the_verb_as_before_it() {
 }
 
 #[test]
+fn an_alias_is_the_command_with_its_global_options() {
+    let cabane = with_app();
+    let [alias, command] =
+        ["catalog", "catalogue"].map(|name| cabane.run(&[name, "build", "--help"]));
+    assert_eq!((alias.code, alias.stdout), (0, command.stdout));
+}
+
+#[test]
 fn a_command_follows_its_images_with_and_without_dashes() {
     let cabane = with_app();
     cabane.world.file("app.toml", "images = [\"app\"]\n");

@@ -135,7 +135,7 @@ fn a_server_that_ends_at_once_gives_an_error() {
         drop(device(servers.as_fd()));
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(125));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("the FUSE program gave up"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("the FUSE program failed"));
     });
 }
 
@@ -187,7 +187,7 @@ fn no_image_is_served_where_the_policy_or_root_cannot_allow_it() {
         let forbidden = format!("{SHIPPED}fuse-images no\n");
         refused(&["/mnt/a"], &forbidden, "allows no images through FUSE");
         refused(&["/mnt/a"], "mount-point /mnt/b\n", "not among the mount points");
-        refused(&["/"], SHIPPED, "not allowed by the policy");
+        refused(&["/"], SHIPPED, "the policy does not allow");
         let roots = format!("{SHIPPED}root-images yes\n");
         refused(&["/"], &roots, "root would have to look into it through FUSE");
         refused(&["/mnt/a", "/mnt/a/inner"], SHIPPED, "another image is mounted inside it");

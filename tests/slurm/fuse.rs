@@ -120,7 +120,7 @@ fn a_damaged_image_fails_the_step_before_its_first_task() {
              head -c 8000 /dev/zero >>damaged
              srun -N2 --uenv=$PWD/damaged:/user-environment echo ran; code=$?; rm damaged; exit $code";
         let finished = cluster.user("alice").sh(script);
-        assert_failed(&finished, "the FUSE program gave up");
+        assert_failed(&finished, "the FUSE program failed");
     });
 }
 

@@ -11,7 +11,7 @@ fn the_plugin_is_installed_and_taken_away_with_one_line() {
         cluster.root(": >/etc/slurm/plugstack.conf");
         let said = cluster.root(&format!("cabane slurm install --plugin {PLUGIN} 2>&1"));
         for text in [
-            "wrote into /etc/slurm/plugstack.conf: required ",
+            "added to /etc/slurm/plugstack.conf: required ",
             &format!("plugin: {PLUGIN}, for Slurm "),
             "new steps follow the file",
             "scontrol reconfigure",
@@ -144,7 +144,7 @@ fn one_command_sets_a_cluster_up_and_others_undo_it() {
             "made the repository /shared/site/repository",
             "wrote /etc/cabane/config.toml",
             "wrote /etc/cabane/mount.policy",
-            "wrote into /etc/slurm/plugstack.conf: required /usr/local/lib/cabane/slurm/",
+            "added to /etc/slurm/plugstack.conf: required /usr/local/lib/cabane/slurm/",
         ] {
             assert!(said.contains(text), "{text}: {said}");
         }

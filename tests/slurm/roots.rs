@@ -97,7 +97,10 @@ fn without_the_keyword_in_the_policy_the_step_fails_and_says_why() {
         prepare(cluster);
         cluster.root("sed -i '/root-images/d' /etc/cabane/mount.policy");
         let printed = cluster.user("alice").sh("srun --uenv=/shared/os.squashfs true");
-        assert_failed(&printed, "are not allowed by the policy");
+        assert_failed(
+            &printed,
+            "the policy does not allow images with a root file system of their own",
+        );
     });
 }
 

@@ -228,8 +228,7 @@ fn an_mpi_of_another_family_ends_the_step_with_one_message() {
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/family";
         let printed = eight(cluster, options, "/opt/mpi/bin/hello");
         let reason = "]: the program is for the MPICH ABI, and /shared/family has only Open MPI";
-        let hint = "cabane: hint: only a library of the MPICH ABI can take the place of another \
-                    of it";
+        let hint = "cabane: hint: only a library with the MPICH ABI can replace another one";
         let counts = [reason, hint].map(|line| printed.stderr.matches(line).count());
         assert_eq!(
             (printed.code, printed.stdout.as_str(), counts),

@@ -183,8 +183,7 @@ fn an_impossible_swap_is_refused_once_and_no_step_is_started() {
         let options = "--with /shared/family --probe";
         let seen = swap(cluster, options, "--mpi=pmi2", "hello");
         let expected = "error: the program is for the MPICH ABI, and /shared/family has only Open \
-                        MPI\nhint: only a library of the MPICH ABI can take the place of another \
-                        of it\n";
+                        MPI\nhint: only a library with the MPICH ABI can replace another one\n";
         assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr.as_str()), (14, "", expected));
     });
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A static web site of the images of a registry or of repositories: a page for each image, package, and system, a search
+//! A static website of the images of a registry or of repositories: a page for each image, package, and system, a search
 //! that runs in the browser, a feed of changes, and the same content as JSON.
 //!
 //! [`gather()`] and [`gather_local()`] read what there is into a [`CatalogueInput`], [`build()`] writes the files, and

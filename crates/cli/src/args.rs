@@ -69,9 +69,14 @@ const OPTIONS: &[(&str, bool)] = &[
 pub(crate) fn with_global_options(parser: Command, typed: &[OsString]) -> Command {
     let Some((verb, behind)) = verb(typed) else { return parser };
     let mut behind = behind.iter().take_while(|word| *word != "--");
-    if !behind.any(|word| needs_global_options(word)) || parser.find_subcommand(verb).is_none() {
+    if !behind.any(|word| needs_global_options(word)) {
         return parser;
     }
+    // Not the alias that was typed.
+    let Some(verb) = parser.find_subcommand(verb).map(|command| command.get_name().to_owned())
+    else {
+        return parser;
+    };
     let options = GlobalArgs::augment_args(Command::new(""));
     let options = options.get_arguments().map(|option| option.clone().global(true));
     let options: Vec<Arg> = options.collect();

@@ -80,20 +80,20 @@ impl InsideArgs {
 /// What else is seen inside, and how a container image is entered.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RootArgs {
-    /// Show a file or directory of this system inside, at the same or another path; `ro` for read-only
+    /// Make a file or directory of this system visible inside, at the same or another path; `ro` for read-only
     #[arg(short, long = "bind", value_name = "SOURCE[:TARGET[:ro]]")]
     binds: Vec<String>,
     /// Give a container image a device of this system, with its libraries: `VENDOR/CLASS=NAME`, `all`, or `none` to ignore the devices of the site and of the environment file. Repeatable
     #[arg(long = "device", value_name = "DEVICE")]
     devices: Vec<DeviceRequest>,
-    /// Make the root file system of a container image writable: in memory, or with the changes kept in a directory. Unless you have root, you appear as root inside
+    /// Make the root file system of a container image writable: in memory, or with the changes kept in a directory. If you are not root, you appear as root inside
     #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "not given, given, given with a directory")]
     writable: Option<Option<PathBuf>>,
     /// Hide the home directory in a container image
     #[arg(long)]
     no_home: bool,
-    /// Use a different MPI for the command: a name from the configuration, a prefix or a library, an image with an MPI, or `host`; an MPI that cannot work is refused
+    /// Use a different MPI for the command: a name from the configuration, a prefix or a library, an image with an MPI, or `host`; incompatible MPIs are rejected
     #[arg(long, value_name = "MPI")]
     pub(crate) mpi: Option<String>,
     /// The file that needs MPI, if the command does not: for example a Python extension, by its path inside
@@ -119,13 +119,13 @@ pub(crate) struct InsideOptions {
     /// Set a variable for the command. Repeatable
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<String>,
-    /// Set the variables that a file names, one `NAME=VALUE` in a line
+    /// Set the variables in a file, one `NAME=VALUE` per line
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Vec<PathBuf>,
     /// Start in this directory, a path inside
     #[arg(long, visible_alias = "cwd", value_name = "DIRECTORY")]
     pub(crate) pwd: Option<PathBuf>,
-    /// Give the command only those of your variables that describe you, the terminal, and proxies
+    /// Pass only your variables that describe you (such as `HOME`), the terminal, and proxies
     #[arg(long)]
     pub(crate) cleanenv: bool,
     /// Make the home directory and /tmp of a container image empty, and hide the working directory

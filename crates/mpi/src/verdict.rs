@@ -282,7 +282,7 @@ impl Refusal {
                     .to_owned()
             }
             Self::OtherFamily { program, .. } => {
-                format!("only a library of {program} can take the place of another of it")
+                format!("only a library with {program} can replace another one")
             }
             Self::Static { has_mpi: true, .. } => {
                 "link the program again without `-static`".to_owned()

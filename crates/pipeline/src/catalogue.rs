@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The catalog of a pipeline: a web site of the images in the registry.
+//! The catalog of a pipeline: a website of the images in the registry.
 
 use std::path::PathBuf;
 

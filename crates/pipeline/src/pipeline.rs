@@ -32,7 +32,7 @@ pub struct Pipeline {
     pub publish: Namespace,
     /// Where images go that pass.
     pub promote: Option<PromoteTarget>,
-    /// The web site that shows the images, if there is one.
+    /// The website that shows the images, if there is one.
     pub catalogue: Option<CatalogueTarget>,
     /// The cells that can be built, by name.
     pub cells: Vec<Cell>,

@@ -44,7 +44,7 @@ pub struct RunOptions {
 pub struct Ran<'p> {
     /// What was planned; what came of it is in the directory of the run.
     pub planned: Vec<PlannedCell<'p>>,
-    /// The web site of the images; `None` if the pipeline has none, or no registry is used.
+    /// The website of the images; `None` if the pipeline has none, or no registry is used.
     pub catalogue: Result<Option<PublishedCatalogue>>,
 }
 

@@ -255,15 +255,12 @@ impl fmt::Display for Error {
             Self::Untrusted { path, reason } => {
                 write!(f, "{} cannot be trusted: it {reason}", path.display())
             }
-            Self::RootRefused { path, reason } => write!(
-                f,
-                "{} cannot be put into the image with the rights of root: {reason}",
-                path.display()
-            ),
-            Self::RootNotAllowed => write!(
-                f,
-                "images with a root file system of their own are not allowed by the policy"
-            ),
+            Self::RootRefused { path, reason } => {
+                write!(f, "{} cannot be mounted in the image as root: {reason}", path.display())
+            }
+            Self::RootNotAllowed => {
+                write!(f, "the policy does not allow images with a root file system of their own")
+            }
             Self::Policy { path, .. } => write!(f, "a mistake in {}", path.display()),
             Self::Refused { image, reason } => {
                 write!(f, "the kernel may not read {}: {reason}", image.display())

@@ -20,7 +20,7 @@ use crate::{Caller, Error, ImageFormat, operations};
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
 /// Says why a served image cannot be looked at.
-pub const SERVER_ENDED: &str = "the FUSE program gave up: the file is damaged or of another kind";
+pub const SERVER_ENDED: &str = "the FUSE program failed: the file is damaged or of another kind";
 
 /// Starts the process that serves an image.
 pub trait Server: fmt::Debug {

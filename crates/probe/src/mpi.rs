@@ -77,7 +77,7 @@ fn has_wrapper(machine: &Machine, directory: &str, program: &str, owner: &str) -
     if answer.text.contains(owner) {
         return Some(());
     }
-    let text = format!("{owner} is left out, {mpicc} belongs to another MPI");
+    let text = format!("{owner} is left out, because {mpicc} belongs to another MPI");
     machine.note(program, text);
     None
 }

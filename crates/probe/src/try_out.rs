@@ -142,7 +142,7 @@ pub fn try_out(found: &mut Found, with: &TryWith) -> Result<Tried, TryError> {
     for (number, reason) in reasons.iter().rev() {
         let external = found.externals.remove(*number);
         let (spec, version) = (external.spec(), &tried.version);
-        let text = format!("{spec} is left out, Spack {version} does not take it: {reason}");
+        let text = format!("{spec} is left out, because Spack {version} rejects it: {reason}");
         found.notes.push(Note { subject: external.origin, text });
     }
     Ok(tried)

@@ -215,14 +215,9 @@ impl Resolver {
         let gone = pattern.filter(|pattern| self.follows(pattern));
         let gone = gone.map(|name| format!("`cabane image pull {name}` gets it from its channel"));
         let near = || pattern.and_then(|pattern| near_miss(pattern, self.labels().iter()));
-        let is_empty = !self.repositories.is_empty() && are_empty(&self.repositories);
-        let otherwise = if self.repositories.is_empty() {
-            "`cabane repo create` makes a repository"
-        } else if is_empty {
-            HOW_TO_ADD_IMAGES
-        } else {
-            "`cabane image ls` shows all images"
-        };
+        let is_empty = are_empty(&self.repositories);
+        let otherwise =
+            if is_empty { HOW_TO_ADD_IMAGES } else { "`cabane image ls` shows all images" };
         let hint =
             gone.or_else(near).or_else(|| image.hint()).unwrap_or_else(|| otherwise.to_owned());
         let is_limited = pattern.is_some_and(|pattern| pattern.system.is_none());

@@ -41,7 +41,7 @@ impl Change {
     }
 
     fn kept(path: &Path) -> Self {
-        Self { what: format!("kept {}, which was there", shown(path)), undo: None }
+        Self { what: format!("kept the existing {}", shown(path)), undo: None }
     }
 }
 
@@ -125,7 +125,7 @@ fn plugin(notices: &dyn Notices) -> Option<Change> {
     }
     match install(&request) {
         Ok((plugstack, Installed::Added(line))) => Some(Change {
-            what: format!("wrote into {}: {line}", shown(&plugstack)),
+            what: format!("added to {}: {line}", shown(&plugstack)),
             undo: Some(["cabane", "slurm", "install", "--remove"].map(str::to_owned).to_vec()),
         }),
         Ok((plugstack, _)) => Some(Change::kept(&plugstack)),

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::setup::Setup;
 
-/// Remove the leftovers of builds
+/// Remove files that builds left behind, and unmount unused images
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command removes finished builds with their logs, files that your builds left

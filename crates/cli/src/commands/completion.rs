@@ -9,7 +9,7 @@ use clap::Args;
 use crate::complete::{prompt, script};
 use crate::setup::Setup;
 
-/// Print shell code that completes words and shows what is loaded
+/// Print shell code for tab completion and the prompt
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Add one line to the end of the file that your shell reads when it starts:

@@ -97,7 +97,7 @@ fn text(report: &Diagnosis, explain: bool) -> String {
         (true, 0) => "environments can be started here".to_owned(),
         (true, 1) => "environments can be started here; one thing is broken".to_owned(),
         (true, count) => format!("environments can be started here; {count} things are broken"),
-        (false, _) => "environments cannot be started here as things are".to_owned(),
+        (false, _) => "environments cannot be started on this machine yet".to_owned(),
     };
     let color = if report.healthy { style::GOOD } else { style::ERROR };
     let _ = writeln!(text, "\n{color}{verdict}{color:#}");

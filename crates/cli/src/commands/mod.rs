@@ -116,18 +116,18 @@ pub(crate) enum Command {
     Registry(registry::RegistryCommand),
     /// Upgrade images that follow a channel
     Upgrade(upgrade::UpgradeArgs),
-    /// Return to the image before the last upgrade
+    /// Undo the last upgrade
     Rollback(upgrade::RollbackArgs),
     /// Release images of a registry through channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
-    /// Show images as a web site
-    #[command(subcommand)]
+    /// Generate a website that lists images
+    #[command(subcommand, visible_alias = "catalog")]
     Catalogue(catalogue::CatalogueCommand),
-    /// Carry images of a registry to a site without a network
+    /// Transfer images to a site without a network
     #[command(subcommand)]
     Bundle(bundle::BundleCommand),
-    /// Print the command with which others download an image
+    /// Print the command that others use to download an image
     Share(share::ShareArgs),
     /// Import a container image into the repository
     Import(import::ImportArgs),
@@ -159,7 +159,7 @@ recipe, and docs/guides/build-a-stack.md shows how to build a stack. An installa
 in the directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane."
     )]
     Recipe(recipe::RecipeCommand),
-    /// Manage kernels of Jupyter that run in images
+    /// Manage Jupyter kernels that run in images
     #[command(subcommand)]
     Kernel(kernel::KernelCommand),
     /// Check and inspect environment files
@@ -193,15 +193,15 @@ in the directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane.
     /// Build, check, publish, and promote the images of many recipes and systems
     #[command(subcommand)]
     Pipeline(pipeline::PipelineCommand),
-    /// Manage what builds leave for the next ones: packages, sources, and decisions
+    /// Manage the build cache: packages, sources, and concretized specs
     #[command(subcommand)]
     Cache(cache::CacheCommand),
-    /// Remove the leftovers of builds
+    /// Remove files that builds left behind, and unmount unused images
     Clean(clean::CleanArgs),
     /// Update Cabane itself
     #[command(subcommand, name = "self")]
     SelfUpdate(self_update::SelfCommand),
-    /// Print shell code that completes words and shows what is loaded
+    /// Print shell code for tab completion and the prompt
     Completion(completion::CompletionArgs),
 }
 

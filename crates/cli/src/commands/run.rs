@@ -28,8 +28,8 @@ Examples:
   cabane run debian/12 -- cat /etc/os-release
   cabane run --bind /scratch/input:/data:ro samtools/1.19 -- samtools view /data/a.bam
 
-The command gets standard input and all signals, and its exit code is returned. Exit code
-125, 126, or 127 means that the command did not start.")]
+The command gets standard input and all signals, and its exit code is returned. If the command
+did not start, the exit code is 125, 126, or 127; with --mpi, it can also be 14.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     images: ImageArgs,

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
-/// Print the command with which others download an image
+/// Print the command that others use to download an image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -38,7 +38,7 @@ pub(crate) struct UpgradeArgs {
     registry: RegistryArgs,
 }
 
-/// Return to the image before the last upgrade
+/// Undo the last upgrade
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The image is still in the repository, so nothing is downloaded. The next `cabane upgrade` moves the

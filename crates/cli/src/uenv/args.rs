@@ -247,7 +247,7 @@ pub(super) struct PullArgs {
     /// Download only the metadata, into the repository
     #[arg(long)]
     pub(super) only_meta: bool,
-    /// Move the label from the image that has it in the repository
+    /// If another image in the repository has the label, move it to the downloaded image
     #[arg(long)]
     pub(super) force: bool,
     /// Removed: write `build::` before the label

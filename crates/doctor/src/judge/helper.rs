@@ -149,7 +149,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             ..
         } => {
             let found = format!(
-                "{} images; {images_per_user} for each user at once, held for {idle_seconds} s",
+                "{} images; up to {images_per_user} for each user; unused images stay mounted for {idle_seconds} s",
                 whose(owners.as_deref())
             );
             let mut findings = vec![POLICY.ok(found)];
@@ -222,7 +222,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
     let judged = mount_points.iter().map(|(path, weakness)| {
         let name = format!("mount point {path}");
         let Some(weakness) = weakness else {
-            return MOUNT_POINT.ok("is there, and root's alone").named(name);
+            return MOUNT_POINT.ok("exists, and only root can write to it").named(name);
         };
         let (what, command) = repair(weakness, true);
         let weak = MOUNT_POINT
@@ -287,10 +287,10 @@ fn judge_start(process: &Process, helper: &HelperFacts, remedies: &HelperRemedie
         );
     }
     match &helper.started {
-        Some(Ok(())) => findings.push(HELPER_START.ok("it was started, and does its work")),
+        Some(Ok(())) => findings.push(HELPER_START.ok("started and works")),
         Some(Err(reason)) if findings.is_empty() => {
             let failed = HELPER_START
-                .problem("it was started, and gave up")
+                .problem("started, and failed")
                 .because(format!("its error: {reason}"))
                 .blocking();
             findings.push(if reason.contains("does not understand") {

@@ -22,7 +22,7 @@ pub(super) fn judge_user_namespaces(process: &Process, facts: &UserNamespaces) -
         Trial::NotTried => return USER_NAMESPACE.note("not tried").blocking(),
         Trial::Fails(failure) => failure,
     };
-    let blocked = USER_NAMESPACE.note("cannot be made, or nothing be mounted in it").blocking();
+    let blocked = USER_NAMESPACE.note("cannot be made, or nothing can be mounted in it").blocking();
     match reason(process, facts, failure) {
         Some((cause, command)) => {
             blocked.because(format!("{cause} ({})", failure.text)).fixed_by(command)

@@ -82,7 +82,10 @@ fn list(lines: &mut Lines, key: &str, rules: &[Rule]) {
         match &rule.when {
             None => lines.item(4, &rule.spec),
             Some(when) => {
-                lines.comment(4, "Only for what Spack builds: what is installed is used as it is.");
+                lines.comment(
+                    4,
+                    "Only for MPIs that Spack builds. Installed MPIs are used as they are.",
+                );
                 lines.item_entry(4, "spec", &rule.spec);
                 lines.entry(6, "when", when);
             }

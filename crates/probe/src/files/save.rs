@@ -15,7 +15,7 @@ use super::{SystemText, sum};
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// It was changed by a person.
-    #[error("`{}` is not as `cabane system probe` writes it: it was changed by hand", path.display())]
+    #[error("`{}` was changed by hand", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ impl SaveError {
             return None;
         };
         Some(
-            "compare it with what is printed without --output; `--force` replaces it, another \
+            "compare it with the output without --output; `--force` replaces it, and another \
              directory leaves it alone"
                 .to_owned(),
         )

@@ -34,7 +34,7 @@ pub struct PipelineFile {
     pub publish: Namespace,
     /// Where images go that pass.
     pub promote: Option<PromoteTarget>,
-    /// The web site that shows the images, if there is one.
+    /// The website that shows the images, if there is one.
     pub catalogue: Option<CatalogueTarget>,
     /// What a build needs, where a target says nothing else.
     pub build: Resources,
@@ -59,7 +59,7 @@ pub struct PromoteTarget {
     pub channel: Option<ChannelName>,
 }
 
-/// A web site of the images in the registry, which each run writes.
+/// A website of the images in the registry, which each run writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogueTarget {
     /// Its directory, relative to the file.

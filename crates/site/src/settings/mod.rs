@@ -50,7 +50,7 @@ pub struct Effective {
     pub color: Value<ColorChoice>,
     /// This system, if only its images are wanted.
     pub system: Value<Option<System>>,
-    /// The microarchitecture of what is built here.
+    /// The microarchitecture to build images for.
     pub uarch: Value<Uarch>,
     /// How to mount.
     pub backend: Value<BackendChoice>,

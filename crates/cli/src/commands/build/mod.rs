@@ -69,13 +69,13 @@ pub(crate) struct BuildArgs {
     /// Build for this directory and install the packages there, instead of into an image
     #[arg(long, value_name = "DIR", conflicts_with_all = ["label", "output", "image_format"])]
     install: Option<PathBuf>,
-    /// Replace the result of an earlier build
+    /// With --install: replace the result of an earlier build
     #[arg(long, requires = "install")]
     replace: bool,
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
-    /// Print the plan as JSON
+    /// With --dry-run: print the plan as JSON
     #[arg(long, requires = "dry_run")]
     json: bool,
     /// The file system of the image
@@ -84,13 +84,13 @@ pub(crate) struct BuildArgs {
     /// Mirrors and caches, instead of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
-    /// The directory for the build, which is kept; default: a temporary one, with large files in memory if they fit
+    /// Use this build directory and keep it; default: one below `build.directory`, with large files in memory if they fit
     #[arg(long, value_name = "DIR")]
     build_dir: Option<PathBuf>,
     /// The number of parallel processes
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// Repeat this step and all later ones, even if nothing changed
+    /// Repeat this step and all later ones, even if nothing changed; --dry-run lists the steps
     #[arg(long, value_name = "STEP")]
     from: Option<String>,
     /// Stop after this step and add no image
@@ -109,8 +109,8 @@ pub(crate) struct BuildArgs {
     /// Push the image to this namespace of the registry
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["output", "install", "until", "dry_run"])]
     push: Option<Namespace>,
-    /// Also build packages of a stack on this host, over ssh. It must have the recipe, the cache directory,
-    /// and the configuration of the system at the same paths. Repeatable
+    /// Also build packages of a stack on this host, over ssh. It must have the recipe, its base, the cache
+    /// directory, and the configuration of the system at the same paths. Repeatable
     #[arg(long, value_name = "HOST", value_parser = host)]
     with: Vec<String>,
     #[command(flatten)]
@@ -121,7 +121,11 @@ pub(crate) struct BuildArgs {
 
 const FORMATS: &[Choice<ImageFormat>] = &[
     ("squashfs", "Compact; every system can mount it", ImageFormat::Squashfs),
-    ("erofs", "Larger, faster to mount; needs Linux 6.12 or later", ImageFormat::Erofs),
+    (
+        "erofs",
+        "Larger, faster to mount; before Linux 6.12, needs a loop device or FUSE",
+        ImageFormat::Erofs,
+    ),
 ];
 
 impl BuildArgs {

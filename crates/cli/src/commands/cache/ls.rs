@@ -14,7 +14,7 @@ use super::CacheArgs;
 use crate::setup::Setup;
 use crate::table::Table;
 
-/// List packages, sources, and decisions that builds left for the next ones
+/// List the packages, sources, and concretized specs in the build cache
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Packages are listed with the mount point they were built for. A stack at a mount point whose

@@ -20,7 +20,7 @@ mod verify;
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CacheCommand {
-    /// List packages, sources, and decisions that builds left for the next ones
+    /// List the packages, sources, and concretized specs in the build cache
     Ls(ls::LsArgs),
     /// Remove items that no build used recently, or that exceed a size limit
     Gc(gc::GcArgs),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane catalogue build`: the images of a registry as a web site.
+//! `cabane catalogue build`: the images of a registry as a website.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::table::counted;
 
-/// Write the images of a registry or of the repositories as a web site
+/// Write the images of a registry or of the repositories as a website
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The site has a page for each image, package, and system, a search, a list of changes with

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane catalogue`: images as a web site.
+//! `cabane catalogue`: images as a website.
 
 use cabane_report::Result;
 use clap::Subcommand;
@@ -16,7 +16,7 @@ mod serve;
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CatalogueCommand {
-    /// Write the images of a registry or of the repositories as a web site
+    /// Write the images of a registry or of the repositories as a website
     Build(Box<build::BuildArgs>),
     /// Show a catalog in the browser of this machine
     Serve(serve::ServeArgs),

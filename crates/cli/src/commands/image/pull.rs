@@ -24,14 +24,14 @@ Examples:
 
 You can leave out parts of the label if only one image matches. An interrupted pull
 resumes when you run it again. Several pulls of one image, even on several hosts, download
-it once. The images on which an image is built are downloaded with it.")]
+it once. The bases of an image are downloaded with it.")]
 pub(crate) struct PullArgs {
     /// A label, an ID, or a digest
     image: String,
     /// Download only the metadata, into this new directory
     #[arg(long, alias = "only-meta", value_name = "DIR")]
     meta: Option<PathBuf>,
-    /// Move the label from the image that has it in the repository
+    /// If another image in the repository has the label, move it to the downloaded image
     #[arg(long)]
     force: bool,
     /// Let only members of this Unix group read the image here

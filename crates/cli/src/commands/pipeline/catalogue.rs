@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane pipeline catalogue`: the web site of what a pipeline released.
+//! `cabane pipeline catalogue`: the website of what a pipeline released.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::table::counted;
 
-/// Write a web site of the released images
+/// Write a website of the released images
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `cabane pipeline run` does the same at its end. Call this command in a CI in which each cell is

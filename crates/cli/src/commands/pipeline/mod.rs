@@ -50,7 +50,7 @@ pub(crate) enum PipelineCommand {
     Logs(status::LogsArgs),
     /// Write the results of each cell as a web page
     Report(report::ReportArgs),
-    /// Write a web site of the released images
+    /// Write a website of the released images
     Catalogue(catalogue::CatalogueArgs),
     /// Cancel the jobs of an interrupted run
     Cancel(run::CancelArgs),

@@ -78,7 +78,7 @@ fn init(printer: Printer, args: &InitArgs) -> Result<()> {
     for saved in first.save_new(directory)? {
         match saved {
             Saved::Written(path) => printer.note(&format!("wrote {}", shown(&path))),
-            Saved::Kept(path) => printer.note(&format!("kept {}, which was there", shown(&path))),
+            Saved::Kept(path) => printer.note(&format!("kept the existing {}", shown(&path))),
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ fn apply(
         printer.note(&format!("{what}{undo}"));
     }
     printer.hint(
-        "do the same on all nodes; `cabane doctor` and `cabane slurm check` look at the result",
+        "do the same on all nodes; check the result with `cabane doctor` and `cabane slurm check`",
     );
     Ok(())
 }

@@ -119,7 +119,7 @@ fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
     let shown = plugstack.display();
     match installed {
         Installed::Unchanged => setup.note(format_args!("{shown} is as it should be")),
-        Installed::Added(line) => setup.note(format_args!("wrote into {shown}: {line}")),
+        Installed::Added(line) => setup.note(format_args!("added to {shown}: {line}")),
         Installed::Removed => setup.note(format_args!("took the plugin out of {shown}")),
     }
     if !args.remove {

@@ -35,7 +35,7 @@ pub(crate) struct ProbeArgs {
     /// Build for this target instead of the one that fits most nodes, such as `x86_64_v4`
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// Leave out what the Spack in this directory does not take
+    /// Leave out packages that the Spack in this directory rejects
     #[arg(long, value_name = "DIR", requires = "packages")]
     spack: Option<PathBuf>,
     /// The packages of Spack, for `--spack`: a clone of spack-packages
@@ -128,7 +128,7 @@ fn try_with(setup: &Setup, spack: &Path, packages: &Path, found: &mut Found) -> 
         Report::new(Kind::Failure, error).hinted(hint)
     })?;
     let (version, all) = (escape(&tried.version), tried.taken + tried.refused);
-    setup.note(format_args!("Spack {version} takes {} of {all} packages", tried.taken));
+    setup.note(format_args!("Spack {version} accepts {} of {all} packages", tried.taken));
     Ok(())
 }
 
