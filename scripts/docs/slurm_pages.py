@@ -216,9 +216,11 @@ PAGES = {
         files_of=("tools/1.0", "solver/1.0"),
         steps={
             "tar -xf": Step(before=dist.ARCHIVE),
-            "cabane repo create": Step(before=("" if CLUSH.not_run else INSTALLED + " && ") + "sudo rm -rf /shared/cabane/repository"),
+            # Now as if root builds images for everybody.
+            "cabane site init": Step(before="sudo rm -r /shared/cabane/repository"),
             "cabane image unpack stack/1.0": Step(
-                before="for n in tools:1.0 solver:2.0; do cabane image add stack/${n#*:} "
+                before=("" if CLUSH.not_run else INSTALLED + " && ") + "sudo rm -r /shared/cabane/repository && "
+                "cabane repo create /shared/cabane/repository && for n in tools:1.0 solver:2.0; do cabane image add stack/${n#*:} "
                 f"{DOCS}/images/${{n%:*}}-1.0; done"
             ),
             "clush": CLUSH,
