@@ -7,7 +7,7 @@ import os
 from kinds import DOCS, Page, Step, not_run
 from slurm_pages import FABRIC
 
-TOOL = 'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac'
+TOOL = 'case $1 in --version) echo tool {version} ;; --help | --gpu) ;; *) cat "$1" ;; esac'
 # A stack, and the debugger of the machine as an image.
 DEBUGGERS = f"""
 cabane image add prgenv-gnu/24.11 {DOCS}/images/prgenv-gnu-24.11 &&
