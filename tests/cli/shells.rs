@@ -101,6 +101,19 @@ fn settings_of_a_shell_put_nothing_before_the_programs_of_an_image() {
 }
 
 #[test]
+fn exported_functions_are_there_and_what_bash_env_names_is_read_once() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        cabane.world.file("home/env.sh", "echo read\n");
+        let script =
+            "greet() { echo greeted; }; export -f greet; export BASH_ENV=~/env.sh SHELL=/bin/bash
+            echo 'greet; hello' | $CABANE start app --ignore-tty";
+        let seen = cabane.finish(cabane.other("bash").args(["-c", script])).success();
+        assert_eq!(seen.stdout, "read\ngreeted\nhello from app\n", "as {who:?}: {seen:?}");
+    }
+}
+
+#[test]
 fn the_shell_in_a_container_reads_settings_only_if_it_is_named() {
     let bash = "/usr/bin/bash";
     if !Path::new(bash).exists() {

@@ -150,8 +150,9 @@ impl LaunchPlan {
         let mut variables = additions.variables.clone();
         variables.merge(&self.root.variables);
         let first = shell::first_of_path(&environment.patch, &variables);
-        let mut command = shell::command(shell, first, settings);
-        if environment.root().is_none() {
+        let is_of_host = environment.root().is_none();
+        let mut command = shell::command(shell, first, settings, is_of_host);
+        if is_of_host {
             command = with_conflicts(context, environment, command)?;
         }
         plan.enter(context, found, command).map(Some)

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 use cabane_view::{EnvPatch, VariableSettings};
 
@@ -27,14 +28,28 @@ const SCRIPT: &str = include_str!("shell/start.sh");
 /// Stands for what was in `PATH` before.
 const BEFORE: &[u8] = b"\x01";
 const PATH: &str = "PATH";
+const BASH: &str = "/bin/bash";
 
-/// Returns the command that starts a shell, or bash or sh if there is no such shell.
-pub(crate) fn command(shell: OsString, first: OsString, settings: ShellSettings) -> Vec<OsString> {
+/// Returns the command that starts a shell, or bash or sh if there is no such shell. `is_of_host` says that
+/// programs of the host are there.
+pub(crate) fn command(
+    shell: OsString,
+    first: OsString,
+    settings: ShellSettings,
+    is_of_host: bool,
+) -> Vec<OsString> {
     let settings = match settings {
         ShellSettings::Own => "",
         ShellSettings::None => "bare",
     };
-    vec!["/bin/sh".into(), "-c".into(), SCRIPT.into(), shell, first, settings.into()]
+    // dash drops exported functions of bash, such as `module`. With `-p`, bash hands them on, and does not
+    // read what BASH_ENV names.
+    let interpreter: &[&str] = match is_of_host && Path::new(BASH).exists() {
+        true => &[BASH, "-p", "-c"],
+        false => &["/bin/sh", "-c"],
+    };
+    let interpreter = interpreter.iter().map(OsString::from);
+    interpreter.chain([SCRIPT.into(), shell, first, settings.into()]).collect()
 }
 
 /// Returns the directories that an environment puts at the start of `PATH`, separated by `:`: all of
