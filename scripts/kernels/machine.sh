@@ -8,9 +8,9 @@
 # Its own disk, with what `scripts/setup kernels` has put there.
 # shellcheck disable=SC2034  # for those who source this
 disk=(-m 2048 -drive "if=virtio,format=raw,snapshot=on,cache=unsafe,file=${place:?}/root.ext4")
-# The files of this machine; what is written goes to memory.
+# The files of this machine, and its network; what is written goes to memory.
 # shellcheck disable=SC2034  # for those who source this
-machine=(-m 6144 -virtfs
+machine=(-m 6144 -nic "user,model=virtio-net-pci" -virtfs
     "local,path=/,mount_tag=machine,security_model=passthrough,readonly=on,multidevs=remap")
 
 # The names of the kernels that are wanted.

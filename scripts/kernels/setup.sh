@@ -17,7 +17,7 @@ KERNEL_SUITES='bookworm trixie sid'
 # What starts the machine, in the order that `boot` loads it; then what tests use.
 BOOT_MODULES='virtio_pci virtio_blk virtio_rng crc32c_generic crc32c-intel ext4 9pnet_virtio 9p overlay'
 TEST_MODULES='squashfs erofs overlay loop fuse dm-mod dm-verity dm-crypt nfs nfsv3 nfsv4 nfsd
-    xfs btrfs isofs autofs4 binfmt_misc sha256_generic sha256-ssse3 reed_solomon veth bridge'
+    xfs btrfs isofs autofs4 binfmt_misc sha256_generic sha256-ssse3 reed_solomon veth bridge virtio_net'
 
 # What the tests call, with what it needs. Perl and Python come whole.
 GUEST_PACKAGES='acl attr base-files base-passwd bash bsdutils busybox-static coreutils cryptsetup-bin

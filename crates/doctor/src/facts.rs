@@ -334,8 +334,6 @@ pub(crate) struct RendezvousPoints {
     pub(crate) place: Option<String>,
     /// Those that belong to others, or open to others.
     pub(crate) unsafe_places: Vec<String>,
-    /// How many files are left of namespaces without processes.
-    pub(crate) stale: usize,
 }
 
 /// A repository.

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::setup::Setup;
 
-/// Remove files that builds left behind, and unmount unused images
+/// Remove files that builds left behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command removes finished builds with their logs, files that your builds left

@@ -196,7 +196,7 @@ in the directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane.
     /// Manage the build cache: packages, sources, and concretized specs
     #[command(subcommand)]
     Cache(cache::CacheCommand),
-    /// Remove files that builds left behind, and unmount unused images
+    /// Remove files that builds left behind
     Clean(clean::CleanArgs),
     /// Update Cabane itself
     #[command(subcommand, name = "self")]

@@ -147,14 +147,7 @@ fn judge_rendezvous_points(facts: &Facts) -> Finding {
             ))
             .fixed_by(format!("ls -ld {unsafe_places}").trim_end());
     };
-    if rendezvous_points.stale > 0 {
-        SHARED_NAMESPACES
-            .note(format!("{} left over", rendezvous_points.stale))
-            .because("files of processes that were killed; the next start removes them, too")
-            .fixed_by("cabane clean")
-    } else {
-        SHARED_NAMESPACES.ok(place)
-    }
+    SHARED_NAMESPACES.ok(place)
 }
 
 /// Without a policy nothing is ever held.

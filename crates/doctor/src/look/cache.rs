@@ -69,10 +69,7 @@ pub(crate) fn look_at_rendezvous_points(
     user: u32,
 ) -> Answer<RendezvousPoints> {
     within(QUICK, || {
-        let mut rendezvous_points = RendezvousPoints {
-            stale: cabane_run::sweep(directories, true).len(),
-            ..RendezvousPoints::default()
-        };
+        let mut rendezvous_points = RendezvousPoints::default();
         for directory in directories {
             let shown = directory.to_string_lossy().into_owned();
             let is_usable = match fs::symlink_metadata(directory) {
