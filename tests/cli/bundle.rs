@@ -87,7 +87,7 @@ fn a_site_without_a_network_follows_a_channel() {
         assert_eq!(island.hello("app/1.0:stable"), "hello from app\n");
         // Again, nothing is to be done.
         let again = island.install(&june).success();
-        assert!(again.stderr.contains("is the image"), "{}", again.stderr);
+        assert!(again.stderr.contains("already names the image"), "{}", again.stderr);
 
         bed.change(&["promote", "stable", NEW]).success();
         let july = bed.bundle("july.bundle", &["--channel", "stable", "--since", &june]);
@@ -210,7 +210,7 @@ fn what_was_changed_on_the_way_is_not_installed() {
     file.write_all(b"changed").unwrap();
     let refused = island.install(&bundle);
     assert_eq!(refused.code, 11, "{}", refused.stderr);
-    assert!(refused.stderr.contains("sent something else"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("sent wrong content"), "{}", refused.stderr);
     assert_eq!(island.images(), 0);
 
     let cut = bed.file("cut.bundle");

@@ -235,7 +235,7 @@ fn without_a_password_access_is_denied_and_with_one_everything_works() {
         ));
         let refused = shared.run(&["image", "push", APP]);
         assert_eq!(refused.code, 11);
-        assert!(refused.stderr.contains("wants to know who you are"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("requires you to log in"), "{}", refused.stderr);
         assert!(refused.stderr.contains("podman login"), "{}", refused.stderr);
         let token = shared.cabane.world.file("work/token", "se:cret\n");
         let token = token.to_str().unwrap();

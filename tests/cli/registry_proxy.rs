@@ -168,7 +168,7 @@ fn nginx_wants_a_password_that_is_right() {
     needs!("nginx");
     let site = Site::new(Who::OrdinaryUser, &configuration_of_guide());
     let reported = site.denied(&["image", "push", APP]);
-    assert!(reported.contains("wants to know who you are"), "{reported}");
+    assert!(reported.contains("requires you to log in"), "{reported}");
     let url = format!("https://{}/uenv", site.nginx.host());
     site.configure_as(&url, "alice", "another");
     let reported = site.denied(&["image", "push", APP]);

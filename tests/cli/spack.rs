@@ -277,7 +277,7 @@ fn a_build_stops_where_requested_and_resumes_from_there() {
     assert!(
         stopped.stderr.ends_with(
             "stopped after `install`; the build is in [WORLD]/build\n\
-             hint: the same command without `--until` goes on\n"
+             hint: the same command without `--until` continues\n"
         ),
         "{}",
         stopped.stderr

@@ -63,7 +63,7 @@ fn an_image_is_built_on_a_node_and_added_here() {
         // What the job needed is gone, and nothing is built twice.
         assert_eq!(alice.sh("ls -A ~/.cache/cabane/elsewhere/builds").success().stdout, "");
         let again = alice.sh(&BUILD.replace("slurm", "slurm:normal")).success();
-        assert!(again.stderr.contains("it was built already"), "{}", again.stderr);
+        assert!(again.stderr.contains("the image is already built"), "{}", again.stderr);
         assert_eq!(packed(alice).lines().count(), 1);
         let refused = alice.sh(&BUILD.replace("slurm", "slurm:nowhere"));
         assert_eq!(refused.code, 1, "{}", refused.stderr);

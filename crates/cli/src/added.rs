@@ -14,7 +14,7 @@ pub(crate) fn print_changes(setup: &Setup, added: &Added) {
     let record = &added.record;
     let (label, id) = (&record.label, record.digest.id());
     if added.unchanged {
-        setup.note(format_args!("{label} is the image {id} already"));
+        setup.note(format_args!("{label} already names the image {id}"));
         return;
     }
     setup.note(format_args!("added {label} ({id}, {})", size(record.size)));

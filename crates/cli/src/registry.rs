@@ -15,7 +15,7 @@ use crate::setup::Setup;
 /// A registry, and the user who logs in.
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArgs {
-    /// The address of the registry: host and prefix, with http:// if it is not encrypted
+    /// The address of the registry: host and prefix, with http:// if it does not use HTTPS
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
     /// A file with a token for the registry, or a directory with a file TOKEN
@@ -47,7 +47,7 @@ pub(crate) fn print_pushed(setup: &Setup, pushed: &Pushed) {
     let image = &pushed.image;
     let (place, id) = (&image.place, image.digest.id());
     if pushed.unchanged {
-        setup.note(format_args!("{place} is the image {id} already"));
+        setup.note(format_args!("{place} already names the image {id}"));
         return;
     }
     let sent = if pushed.sent { "" } else { ", which the registry had already" };

@@ -199,7 +199,7 @@ pub struct TreeConfig {
 pub struct EasyBuildConfig {
     /// The version of EasyBuild: `5.4.1`.
     pub version: String,
-    /// What is built: files of the recipe, and names of easyconfigs that EasyBuild brings. There is at
+    /// What is built: files of the recipe, and names of easyconfigs that come with EasyBuild. There is at
     /// least one.
     pub easyconfigs: Vec<PathBuf>,
     /// Directories with sources, relative to the recipe or absolute.

@@ -90,7 +90,7 @@ impl Registry {
 
     pub(crate) fn no_listing(&self) -> Error {
         let host = self.address().host();
-        let message = format!("the registry {host} does not tell which images it has");
+        let message = format!("the registry {host} does not list its images");
         let report = Report::new(Kind::Registry, message).hinted(
             "an image can be pulled by its full label: `name/version:tag@system%uarch`".to_owned(),
         );

@@ -427,7 +427,7 @@ impl Registry {
 
     pub(crate) fn wrong(&self, expected: &OciDigest, found: &str) -> Error {
         let host = self.address().host();
-        let message = format!("the registry {host} sent something else than {expected}: {found}");
+        let message = format!("the registry {host} sent wrong content for {expected}: {found}");
         let hint = "nothing was kept; the copy in the registry may be damaged".to_owned();
         Error::new(ErrorKind::WrongContent, Report::new(Kind::Registry, message).hinted(hint))
     }

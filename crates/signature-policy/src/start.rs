@@ -33,7 +33,7 @@ const OTHERS_WRITE: u32 = 0o002;
 #[derive(Debug, thiserror::Error)]
 pub enum Doubt {
     /// There is no record, or none that is understood.
-    #[error("nothing is known of its signatures")]
+    #[error("its signatures are unknown")]
     Unknown,
     /// None that counts.
     #[error(transparent)]

@@ -49,7 +49,7 @@ pub(super) fn find(
             let message = format!(
                 "there is no easyconfig {path} in the recipe, and EasyBuild {version} brings none of this name"
             );
-            let hint = "copy it into the directory of config.yaml; `eb --search NAME` shows those that EasyBuild brings";
+            let hint = "copy it into the directory of config.yaml; `eb --search NAME` shows those that come with EasyBuild";
             return Err(BuildError::refused(message, hint));
         }
         found.push(Requested { path: path.clone(), is_of_recipe });

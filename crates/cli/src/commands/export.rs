@@ -129,7 +129,7 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
     let exported = &made.exported;
     let written = digest::written(&exported.blob.digest);
     let bytes = exported.layers.iter().map(|layer| layer.size).sum();
-    let what = if done.unchanged { "is this image already" } else { "is written" };
+    let what = if done.unchanged { "already has this image" } else { "was written" };
     setup.note(format_args!(
         "{} {what} ({}, {}, {})",
         done.destination,

@@ -95,7 +95,7 @@ fn print(setup: &Setup, made: &Packaged) {
     let file = made.file.to_string_lossy();
     let file = escape(&file);
     match made.size {
-        Some(bytes) => setup.note(format_args!("{file} is written ({})", size(bytes))),
+        Some(bytes) => setup.note(format_args!("{file} was written ({})", size(bytes))),
         None => setup.note(format_args!("{file} would be written")),
     }
     setup.note(format_args!(

@@ -55,7 +55,7 @@ pub(crate) fn share(setup: &Setup, args: &ShareArgs) -> Result<()> {
     }
     let label = &image.place.label;
     setup.hint(format_args!(
-        "then `cabane start {}/{}:{}` starts it",
+        "after the download, start it with `cabane start {}/{}:{}`",
         label.name, label.version, label.tag
     ));
     Ok(())

@@ -192,7 +192,7 @@ impl Client {
             Some(user) => {
                 format!("the registry {host} does not accept the password of `{user}`{details}")
             }
-            None => format!("the registry {host} wants to know who you are{details}"),
+            None => format!("the registry {host} requires you to log in{details}"),
         };
         let report = Report::new(Kind::Registry, message).hinted(format!(
             "log in with `podman login {host}` or `docker login {host}`, or use \

@@ -81,7 +81,7 @@ impl Client {
             return Ok(());
         }
         let (host, named) = (self.address.host(), escape(named));
-        let message = format!("the registry {host} wants your password to be sent to {named}");
+        let message = format!("the registry {host} asks for your password to be sent to {named}");
         let report = Report::new(Kind::Untrusted, message).hinted(format!(
             "if that host issues tokens for it, add to config.toml:\n  [registry]\n  token_services = \
              [\"{named}\"]"

@@ -220,7 +220,7 @@ fn a_token_that_lives_forever_is_kept_for_a_while() {
         (401, vec![header], String::new())
     });
     let error = list(&server.registry(), Listing::Index);
-    assert!(error.contains("wants to know who you are"), "{error}");
+    assert!(error.contains("requires you to log in"), "{error}");
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_password_goes_to_another_host_only_if_someone_says_so() {
         requests.iter().filter(|head| head.contains("/token")).cloned().collect::<Vec<_>>()
     };
     let error = list(&server.registry_with(&with(Vec::new())), Listing::Index);
-    assert!(error.contains("wants your password to be sent to localhost:"), "{error}");
+    assert!(error.contains("asks for your password to be sent to localhost:"), "{error}");
     assert_eq!(asked(), [] as [String; 0]);
     // Nobody's password is in a request for everybody's token.
     let _ = list(&server.registry(), Listing::Index);

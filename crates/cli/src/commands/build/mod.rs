@@ -240,7 +240,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     if let Some(step) = &args.until {
         let place = plan.build_dir.display();
         setup.note(format_args!("stopped after `{step}`; the build is in {place}"));
-        setup.hint("the same command without `--until` goes on");
+        setup.hint("the same command without `--until` continues");
         return Ok(());
     }
     let keep = Keep { setup, planned: &planned, signer, is_whole: progress.done_before == 0 };
@@ -299,7 +299,7 @@ impl Keep<'_> {
                 print_changes(setup, &added);
             } else {
                 let id = built.digest.id();
-                setup.note(format_args!("{label} is the image {id} already"));
+                setup.note(format_args!("{label} already names the image {id}"));
             }
             if let Some(signer) = &self.signer {
                 let statement = signer.sign_added(setup, (self.planned, built), label, is_whole)?;
@@ -333,7 +333,7 @@ fn of_debug_symbols(output: &Path) -> PathBuf {
 /// Says how long a build took; none if nothing was built.
 fn say_time(setup: &Setup, seconds: Option<f64>) {
     match seconds {
-        None => setup.note("nothing has changed: it was built already"),
+        None => setup.note("nothing has changed: the image is already built"),
         Some(seconds) => setup.note(format_args!("built in {seconds:.1} s")),
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> Result<()> {
     }
     let id = copied.image.digest.id();
     if copied.unchanged {
-        setup.note(format_args!("{place} is the image {id} already"));
+        setup.note(format_args!("{place} already names the image {id}"));
         return Ok(());
     }
     setup.note(format_args!("copied {} to {place} ({id})", source.place));

@@ -122,7 +122,7 @@ pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> Result<()> {
         return Ok(());
     }
     print_table(setup, &locked, args.json);
-    let what = if args.dry_run { "would be written" } else { "is written" };
+    let what = if args.dry_run { "would be written" } else { "was written" };
     let changes = counted(locked.changes.len(), "change");
     setup.note(format_args!("{changes}: {name} {what} ({packages})"));
     Ok(())

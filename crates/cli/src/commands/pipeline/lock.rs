@@ -57,7 +57,7 @@ pub(crate) fn lock(setup: &Setup, args: &LockArgs) -> Result<()> {
     let cells: BTreeSet<_> = changed.iter().flat_map(|base| &base.cells).collect();
     let (bases, cells) = (counted(locked.len(), "base"), counted(cells.len(), "cell"));
     let (count, file) = (changed.len(), pipeline.lock_file());
-    let what = if args.dry_run { "would be written" } else { "is written" };
+    let what = if args.dry_run { "would be written" } else { "was written" };
     match count {
         0 => setup.note(format_args!("nothing has changed in {bases}")),
         _ => setup
