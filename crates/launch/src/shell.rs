@@ -44,9 +44,10 @@ pub(crate) fn command(
     };
     // dash drops exported functions of bash, such as `module`. With `-p`, bash hands them on, and does not
     // read what BASH_ENV names.
-    let interpreter: &[&str] = match is_of_host && Path::new(BASH).exists() {
-        true => &[BASH, "-p", "-c"],
-        false => &["/bin/sh", "-c"],
+    let interpreter: &[&str] = if is_of_host && Path::new(BASH).exists() {
+        &[BASH, "-p", "-c"]
+    } else {
+        &["/bin/sh", "-c"]
     };
     let interpreter = interpreter.iter().map(OsString::from);
     interpreter.chain([SCRIPT.into(), shell, first, settings.into()]).collect()
