@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cabane::{Cabane, Who};
 
 /// Says that the test is already inside of its private world.
+const BUILT: &str = "nothing has changed: the image is already built";
 const INSIDE: &str = "CABANE_TEST_CLI_ELSEWHERE";
 /// Where the tools of a build and the test meet: builds see it, and it is gone with the test.
 pub(crate) const MEET: &str = "/mnt/meet";
@@ -289,8 +290,7 @@ fn an_image_that_is_built_on_a_host_is_the_one_that_is_built_here() {
         assert_eq!(scene.builds(), [] as [PathBuf; 0]);
         // The same command has nothing to do, and a changed recipe is another build.
         let again = scene.build().success();
-        let says = "nothing has changed: the image is already built";
-        assert!(again.stderr.contains(says) && packed() == 1, "{}", again.stderr);
+        assert!(again.stderr.contains(BUILT) && packed() == 1, "{}", again.stderr);
         scene.cabane.world.file("recipe/files/more", "more");
         scene.build().success();
         assert!(packed() == 2 && scene.digest("app/1.0@there") != scene.digest("app/2.0"));
@@ -319,8 +319,7 @@ fn what_is_not_carried_is_looked_at_again() {
         scene.build().success();
         assert!(packed() == 2 && scene.digest("app/1.0@there") != digest);
         let again = scene.build().success();
-        let says = "nothing has changed: the image is already built";
-        assert!(again.stderr.contains(says) && packed() == 2, "{}", again.stderr);
+        assert!(again.stderr.contains(BUILT) && packed() == 2, "{}", again.stderr);
         let digest = scene.digest("app/1.0@there");
         let push = ["build", "--cancel", id, "--push", "dev", "--registry", "http://127.0.0.1:1/x"];
         let seen = scene.run(&push).success();
