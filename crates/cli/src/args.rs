@@ -84,7 +84,7 @@ pub(crate) fn with_global_options(parser: Command, typed: &[OsString]) -> Comman
 }
 
 /// Returns the first word that is neither a global option nor its value, and what follows it.
-fn verb(typed: &[OsString]) -> Option<(&str, &[OsString])> {
+pub(crate) fn verb(typed: &[OsString]) -> Option<(&str, &[OsString])> {
     let mut words = typed.iter().enumerate();
     while let Some((place, word)) = words.next() {
         let word = word.to_str()?;

@@ -53,16 +53,18 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(called) = typed.first().and_then(|name| uenv::Called::by(name)) {
         return ExitCode::from(called.main(&typed).code);
     }
-    let parser = Args::command();
     if complete::is_asked(&typed) {
         let words = [typed.get(3..).unwrap_or_default(), &["--help".into()]].concat();
-        let parser = with_global_options(parser, &words);
+        let parser = with_global_options(Args::command(), &words);
         return ExitCode::from(complete::code(&complete::answer(&typed, parser, false)).code);
     }
-    let parser = with_global_options(parser, typed.get(1..).unwrap_or_default());
-    let args: Args = match parse(parser, &typed, not_understood) {
-        Ok(args) => args,
-        Err(code) => return ExitCode::from(code.code),
+    let words = typed.get(1..).unwrap_or_default();
+    let args = match read_often_typed(&typed, words) {
+        Some(args) => args,
+        None => match parse(with_global_options(Args::command(), words), &typed, not_understood) {
+            Ok(args) => args,
+            Err(code) => return ExitCode::from(code.code),
+        },
     };
     let printer = args.global.printer();
     let result = commands::run_command(&args.global, printer, args.command.settled(&typed));
@@ -82,6 +84,19 @@ fn task(typed: Vec<OsString>, program: OsString) -> Vec<OsString> {
     own.into_iter().chain(typed.into_iter().skip(1)).collect()
 }
 
+/// Reads a command that is typed often, if there is no mistake in it.
+fn read_often_typed(typed: &[OsString], words: &[OsString]) -> Option<Args> {
+    let parser = commands::parser_of(args::verb(words)?.0)?;
+    let mut parser = with_global_options(parser, words);
+    let args = read(&mut parser, typed).ok();
+    std::mem::forget(parser);
+    args
+}
+
+fn read<T: FromArgMatches>(parser: &mut Command, typed: &[OsString]) -> Result<T, clap::Error> {
+    T::from_arg_matches_mut(&mut parser.try_get_matches_from_mut(typed)?)
+}
+
 /// Reads arguments. The error is the exit code: help, the version, or the mistake was printed by
 /// `not_understood`.
 fn parse<T: FromArgMatches>(
@@ -89,10 +104,7 @@ fn parse<T: FromArgMatches>(
     typed: &[OsString],
     not_understood: fn(clap::Error, &[OsString], Command) -> exit_codes::ExitCode,
 ) -> Result<T, exit_codes::ExitCode> {
-    let args = parser
-        .try_get_matches_from_mut(typed)
-        .and_then(|mut matches| T::from_arg_matches_mut(&mut matches));
-    match args {
+    match read(&mut parser, typed) {
         Ok(args) => {
             // A tenth of a short command's instructions would free it.
             std::mem::forget(parser);

@@ -6,7 +6,10 @@
 //! a write could change is read before it.
 
 core::arch::global_asm!(
+    // Like every function it has a section, so that the linker can place it.
+    ".pushsection .text.memcpy, \"ax\", @progbits",
     ".globl memcpy, memmove",
+    ".type memcpy, @function; .type memmove, @function",
     "memcpy: memmove:",
     "mov rax, rdi",
     "cmp rdx, 16; jae 5f",
@@ -39,6 +42,8 @@ core::arch::global_asm!(
     "movups [rdi], xmm0; ret",
     // From 512 bytes on the processor is as fast by itself.
     "9: lea rcx, [rdx - 1]; shr rcx, 3; rep movsq; movups [r8], xmm1; ret",
+    ".size memcpy, . - memcpy; .size memmove, . - memmove",
+    ".popsection",
 );
 
 #[cfg(test)]

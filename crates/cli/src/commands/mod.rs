@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use cabane_report::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args as _, Parser, Subcommand};
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
@@ -205,6 +205,24 @@ in the directory share/doc/cabane below its prefix, as in /usr/share/doc/cabane.
     Completion(completion::CompletionArgs),
 }
 
+/// Returns a parser that knows only this command, if it is one that is typed often: the parser of all
+/// commands takes a quarter of the instructions of a start. It gives the same values; mistakes and
+/// help need the parser of all.
+pub(crate) fn parser_of(verb: &str) -> Option<clap::Command> {
+    let new = clap::Command::new;
+    let command = match verb {
+        "run" => new("run").defer(run::RunArgs::augment_args),
+        "start" => new("start").defer(start::StartArgs::augment_args),
+        "exec" => new("exec").defer(exec::ExecArgs::augment_args),
+        "run-plan" => new("run-plan").defer(run::RunPlanArgs::augment_args),
+        "status" => new("status").defer(status::StatusArgs::augment_args),
+        "image" => new("image").defer(image::ImageCommand::augment_subcommands),
+        _ => return None,
+    };
+    let parser = GlobalArgs::augment_args(new("cabane").disable_help_subcommand(true));
+    Some(parser.subcommand(command))
+}
+
 impl Command {
     /// Returns what was meant, where that depends on the place of `--`. `typed` is the command line.
     pub(crate) fn settled(self, typed: &[OsString]) -> Self {
@@ -300,4 +318,32 @@ pub(crate) fn run_command(
         Command::Completion(args) => completion::completion(setup, &args)?,
     }
     Ok(exit_codes::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn a_parser_of_one_command_takes_the_same_arguments() {
+        let all = Args::command();
+        for name in ["run", "start", "exec", "run-plan", "status", "image"] {
+            let arguments = |parser: &clap::Command| {
+                let mut command = parser.find_subcommand(name).unwrap().clone();
+                command.build();
+                let subcommands = command.get_subcommands();
+                let names: Vec<_> = subcommands.map(|one| one.get_name().to_owned()).collect();
+                let options = command.get_arguments().filter(|one| one.get_id() != "help");
+                (options.map(|one| format!("{one:?}")).collect::<Vec<_>>(), names)
+            };
+            let mut one = parser_of(name).unwrap();
+            let mut all = all.clone();
+            one.build();
+            all.build();
+            assert_eq!(arguments(&one), arguments(&all), "{name}");
+        }
+        assert!(parser_of("mpi").is_none());
+    }
 }
