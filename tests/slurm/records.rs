@@ -159,8 +159,9 @@ print(s.recv(8192).decode())";
             let step = "srun -w n1 --uenv=app/1:v1 true";
             step_recorded_at(cluster, "syslog:/run/log-socket", step).success();
             let printed = log.join().unwrap().success().stdout;
+            // On a busy node the record of the end may come first.
             assert!(
-                printed.starts_with("<30>") && printed.contains(": {\"record\":\"cabane-step\""),
+                printed.starts_with("<30>") && printed.contains(": {\"record\":\"cabane-step"),
                 "{printed}"
             );
         });

@@ -67,6 +67,8 @@ fn an_allocation_alone_mounts_and_serves_nothing() {
             });
             let seen =
                 cluster.on_node("n1", "root").sh("while ! [ -e /shared/up ]; do sleep 0.05; done
+                 # What served the step ends with it, a moment later.
+                 for _ in $(seq 200); do pgrep squashfuse_ll >/dev/null || break; sleep 0.05; done
                  pgrep -fc 'slurmstepd: .*[e]xtern'; pgrep -c squashfuse_ll
                  cat /proc/[0-9]*/mountinfo 2>/dev/null | grep -c ' /user-environment '
                  true");
