@@ -40,10 +40,12 @@ exec "$@"
 "#;
 
 impl Peers {
-    fn new(cabane: &Cabane, program: &Path) -> Self {
+    fn new(cabane: &Cabane, programs: &[PathBuf]) -> Self {
         let home = cabane.world.directory("peers");
-        let usr = program.ancestors().nth(2).unwrap().to_owned();
-        Self { home, usr }
+        // Some may be installed, and the others unpacked.
+        let mut places = programs.iter().filter_map(|program| program.ancestors().nth(2));
+        let usr = places.find(|usr| *usr != Path::new("/usr")).unwrap_or(Path::new("/usr"));
+        Self { home, usr: usr.to_owned() }
     }
 
     fn run(&self, program: &str, options: &[&str], arguments: &[&str]) -> String {
@@ -88,9 +90,7 @@ impl Peers {
 macro_rules! peers {
     ($cabane:expr) => {
         if is_root() {
-            needs!("buildah");
-            needs!("crun");
-            Peers::new($cabane, &needs!("podman"))
+            Peers::new($cabane, &[needs!("podman"), needs!("buildah"), needs!("crun")])
         } else {
             not_run!("root can start Podman and Buildah without preparation")
         }
