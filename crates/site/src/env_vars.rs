@@ -225,7 +225,7 @@ const SET: &[Variable] = &[
     ),
     set(
         CABANE_CHECK_RUN,
-        "For programs that `cabane mpi audit` starts: the directory of the audit. Leftover processes are found by it.",
+        "For programs that `cabane mpi audit` starts: the directory of the audit, and the number of the run. Leftover processes are found by it.",
     ),
     set(loaded::CABANE_LOADED, "The loaded images and views, as JSON. `cabane status` shows them."),
     set(loaded::UENV_MOUNT_LIST, "The mounted images: `FILE:MOUNT_POINT`, separated by commas."),

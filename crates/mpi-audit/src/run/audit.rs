@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The whole set: compiled one after the other, run in turns, those that are in doubt once
-//! more.
+//! The whole set: compiled at the same time, run in turns, those that are in doubt once more.
 //!
 //! All are run once before any is run again: a minute in which the machine is busy hits
 //! all alike and not one of them twice.
@@ -10,7 +9,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -122,18 +125,16 @@ pub fn audit(
     note: &dyn Fn(&str),
 ) -> io::Result<(Vec<Tried>, Floor)> {
     fs::write(runner.directory().join("program.c"), PROGRAM)?;
-    let mut trials = Vec::new();
-    for (number, installation) in installations.iter().enumerate() {
-        note(&format!("compiling for {}", installation.name));
-        trials.push(Trial {
-            installation,
-            program: compile(runner, installation, number),
-            pmi: None,
-            heard: None,
-            failures: Vec::new(),
-            runs: 0,
-        });
-    }
+    let programs = compile_all(runner, installations, settings.processors, note);
+    let trial = |(installation, program)| Trial {
+        installation,
+        program,
+        pmi: None,
+        heard: None,
+        failures: Vec::new(),
+        runs: 0,
+    };
+    let mut trials: Vec<_> = installations.iter().zip(programs).map(trial).collect();
     borrow_programs(&mut trials);
     let mut floor = Floor::default();
     for round in 0..ROUNDS + MORE_ROUNDS {
@@ -179,6 +180,41 @@ fn judged(trials: &[Trial<'_>], settings: &Settings, floor: &Floor) -> Vec<Verdi
         processors: settings.processors,
     };
     judge(&outcomes, &yardsticks)
+}
+
+/// Compiles for all of them, as many at once as there are processors: nothing is measured yet.
+fn compile_all(
+    runner: &Runner,
+    installations: &[Installation],
+    processors: usize,
+    note: &dyn Fn(&str),
+) -> Vec<Result<(PathBuf, Program), Reason>> {
+    let left = Mutex::new(installations.iter().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let (begun, names) = mpsc::channel();
+    let compile_some = |begun: mpsc::Sender<String>| {
+        let one = |(number, installation): (usize, &Installation)| {
+            // Someone listens until all have ended.
+            let _ = begun.send(installation.name.clone());
+            (number, compile(runner, installation, number))
+        };
+        iter::from_fn(next).map(one).collect::<Vec<_>>()
+    };
+    let mut programs = thread::scope(|scope| {
+        let start = |_| {
+            let begun = begun.clone();
+            scope.spawn(|| compile_some(begun))
+        };
+        let threads: Vec<_> = (0..processors.max(1).min(installations.len())).map(start).collect();
+        drop(begun);
+        for name in names {
+            note(&format!("compiling for {name}"));
+        }
+        let ended = threads.into_iter().map(ScopedJoinHandle::join);
+        ended.flat_map(|all| all.unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
+    });
+    programs.sort_unstable_by_key(|(number, _)| *number);
+    programs.into_iter().map(|(_, program)| program).collect()
 }
 
 fn compile(

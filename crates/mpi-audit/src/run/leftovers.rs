@@ -35,7 +35,7 @@ const NAMES: [&str; 10] = [
     "fi_shm_",
 ];
 
-/// Ends all processes that carry a mark; returns how many.
+/// Ends all processes whose mark begins so; returns how many.
 pub(super) fn end_marked(mark: &str) -> usize {
     let end = Instant::now() + TIME_LIMIT;
     let mut ended = 0;
@@ -53,11 +53,12 @@ pub(super) fn end_marked(mark: &str) -> usize {
     }
 }
 
-/// The processes that carry a mark, those not yet reaped excepted.
+/// The processes whose mark begins so, those not yet reaped excepted.
 pub(super) fn marked(mark: &str) -> Vec<Pid> {
     let carries = |directory: &Path| {
-        fs::read(directory.join("environ"))
-            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+        fs::read(directory.join("environ")).is_ok_and(|all| {
+            all.split(|byte| *byte == 0).any(|one| one.starts_with(mark.as_bytes()))
+        })
     };
     let processes = processes().into_iter();
     processes.filter(|(_, directory)| carries(directory)).map(|(pid, _)| pid).collect()

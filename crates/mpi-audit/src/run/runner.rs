@@ -14,6 +14,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use cabane_site::env_vars::CABANE_CHECK_RUN;
@@ -52,7 +53,9 @@ pub struct Runner {
     variables: BTreeMap<String, String>,
     /// The limit for everything that is run.
     pub limit: Duration,
+    /// What marks all that it runs: one run has a number behind it.
     mark: String,
+    runs: AtomicU32,
 }
 
 impl Runner {
@@ -66,14 +69,14 @@ impl Runner {
     ) -> io::Result<Self> {
         // Short: sockets are put into it, and their paths may have a hundred letters.
         let directory = tempfile::Builder::new().prefix("mpi-").tempdir_in(parent)?;
-        let mark = format!("{CABANE_CHECK_RUN}={}", directory.path().display());
+        let mark = format!("{CABANE_CHECK_RUN}={}/", directory.path().display());
         variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         // Open MPI wants one, and looks into it for settings that others do not have.
         let here = directory.path().display().to_string();
         variables.entry("HOME".to_owned()).or_insert_with(|| here.clone());
         variables.insert("LC_ALL".to_owned(), "C".to_owned());
         variables.entry("TMPDIR".to_owned()).or_insert(here);
-        Ok(Self { directory, variables, limit, mark })
+        Ok(Self { directory, variables, limit, mark, runs: AtomicU32::new(0) })
     }
 
     /// The directory, which is removed in the end.
@@ -91,7 +94,7 @@ impl Runner {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Runs a command and ends all that came of it.
+    /// Runs a command and ends all that came of it. Other threads can run others meanwhile.
     pub fn run(&self, command: &mut Command) -> Ended {
         let since = SystemTime::now() - Duration::from_secs(1);
         self.try_to_run(command, since).unwrap_or_else(|error| Ended {
@@ -109,7 +112,8 @@ impl Runner {
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
             .collect();
-        command.env_clear().envs(&self.variables).envs(own).envs(self.mark.split_once('='));
+        let mark = format!("{}{}/", self.mark, self.runs.fetch_add(1, Ordering::Relaxed));
+        command.env_clear().envs(&self.variables).envs(own).envs(mark.split_once('='));
         let mut child = command
             .current_dir(self.directory())
             .process_group(0)
@@ -127,7 +131,7 @@ impl Runner {
             let _ = wait_until(&mut child, Instant::now() + FAREWELL, || true);
         }
         signal_group(&child, Signal::KILL);
-        end_marked(&self.mark);
+        end_marked(&mark);
         child.wait()?;
         remove_shared_memory(since);
         Ok(Ended {
