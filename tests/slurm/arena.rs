@@ -166,10 +166,11 @@ impl Cluster {
 
     /// Puts command and plugin where `make install` puts them.
     fn install(&self) {
-        let command = Path::new(env!("CARGO_BIN_EXE_cabane"));
+        let built = Path::new(env!("CARGO_BIN_EXE_cabane"));
+        let command = std::env::var_os("CABANE_TEST_BINARY").map_or(built.into(), PathBuf::from);
         let plugin = match release() {
             Some(release) => releases::build_one(&release),
-            None => command.with_file_name("libcabane_slurm.so"),
+            None => built.with_file_name("libcabane_slurm.so"),
         };
         assert!(plugin.is_file(), "`cargo build -p cabane-slurm` makes the plugin of these tests");
         self.root(&format!(

@@ -17,7 +17,7 @@ const SECONDS: u32 = 150;
 /// Hides a Cabane that is installed, and starts a program.
 const HIDING: &str = include_str!("../../../scripts/test-runner");
 /// Variables that a private world always gets.
-const ALWAYS_KEPT: [&str; 2] = ["CI", slowness::VARIABLE];
+const ALWAYS_KEPT: [&str; 3] = ["CI", "CABANE_TEST_BINARY", slowness::VARIABLE];
 
 /// Tells whether a private world can be had: as root, or where `sudo` asks nothing.
 pub fn can_have_private_world() -> bool {
