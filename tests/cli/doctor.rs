@@ -75,7 +75,8 @@ fn without_the_helper_a_user_namespace_is_used_and_nothing_is_broken() {
 }
 
 /// Installs the command with `install.sh` of an archive, and leaves out the helper.
-const FROM_ARCHIVE: &str = "rm $helper $policy
+const FROM_ARCHIVE: &str = "umount $bin
+rm $helper $policy
 archive='/mnt/cabane archive'
 install -D -m 755 \"$PROGRAM\" \"$archive/bin/cabane\"
 install -D -m 755 \"$HELPER\" \"$archive/libexec/cabane/cabane-mount\"

@@ -30,16 +30,15 @@ set -e
 mount -t tmpfs -o mode=755 tmpfs /mnt
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /mnt/env /mnt/env2 /mnt/home /mnt/prefix/bin /mnt/prefix/libexec/cabane /mnt/etc/cabane
-for file in /etc/*; do
-    if [ -L "$file" ] || [ -f "$file" ]; then cp -a "$file" /mnt/etc/; fi
-done
+find /etc -mindepth 1 -maxdepth 1 -name '[!.]*' '(' -type l -o -type f ')' -exec cp -a -t /mnt/etc '{}' +
 cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
 mount --bind /mnt/etc /etc
 chown 61234 /mnt/home
 bin=/mnt/prefix/bin/cabane
 helper=/mnt/prefix/libexec/cabane/cabane-mount
 policy=/etc/cabane/mount.policy
-cp "$PROGRAM" $bin
+touch $bin
+mount --bind "$PROGRAM" $bin
 install -m 4755 "$HELPER" $helper
 printf 'mount-point /mnt/env\nmount-point /mnt/env2\nimage-owners root\nidle-seconds 0\n' >$policy
 copy_dev() {

@@ -3,6 +3,7 @@
 
 //! Trees that are whole root file systems, with programs of this machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -100,8 +101,8 @@ impl Tree {
     }
 }
 
-/// The programs of a root file system with their libraries. They are looked up once, by one shell and
-/// one `ldd`: each program that is started counts in an emulator.
+/// The programs of a root file system with their libraries. They are looked up once: each program that is
+/// started counts in an emulator.
 fn programs_with_libraries() -> Vec<String> {
     let found = Command::new("sh")
         .args(["-c", "for name; do command -pv \"$name\"; done", "sh"])
@@ -115,10 +116,24 @@ fn programs_with_libraries() -> Vec<String> {
     paths.into_iter().map(str::to_owned).chain(libraries).collect()
 }
 
-/// The libraries that programs and libraries load, and their own names if they are several.
+/// The libraries that programs and libraries load, as the loader lists them. `ldd` starts three more processes
+/// for each.
 fn libraries(paths: &[&str]) -> Vec<String> {
-    let output = Command::new("ldd").args(paths).output().expect("run ldd");
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let names = listed.split_whitespace().map(|name| name.trim_end_matches(':'));
-    names.filter(|name| name.starts_with('/')).map(str::to_owned).collect()
+    let list = |path: &&str| {
+        let output =
+            Command::new(loader()).arg("--list").arg(path).output().expect("run the loader");
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = listed.split_whitespace().filter(|name| name.starts_with('/'));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let found: BTreeSet<String> = paths.iter().flat_map(list).collect();
+    found.into_iter().collect()
+}
+
+/// What loads the libraries of a program.
+fn loader() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "/lib/ld-linux-aarch64.so.1",
+        _ => "/lib64/ld-linux-x86-64.so.2",
+    }
 }
