@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::iter;
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -125,7 +126,7 @@ pub fn audit(
     note: &dyn Fn(&str),
 ) -> io::Result<(Vec<Tried>, Floor)> {
     fs::write(runner.directory().join("program.c"), PROGRAM)?;
-    let programs = compile_all(runner, installations, settings.processors, note);
+    let programs = compile_all(runner, installations, note);
     let trial = |(installation, program)| Trial {
         installation,
         program,
@@ -186,9 +187,10 @@ fn judged(trials: &[Trial<'_>], settings: &Settings, floor: &Floor) -> Vec<Verdi
 fn compile_all(
     runner: &Runner,
     installations: &[Installation],
-    processors: usize,
     note: &dyn Fn(&str),
 ) -> Vec<Result<(PathBuf, Program), Reason>> {
+    // With a quota there are fewer than a process may use, and compilers would take too long.
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let left = Mutex::new(installations.iter().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let (begun, names) = mpsc::channel();
@@ -205,7 +207,7 @@ fn compile_all(
             let begun = begun.clone();
             scope.spawn(|| compile_some(begun))
         };
-        let threads: Vec<_> = (0..processors.max(1).min(installations.len())).map(start).collect();
+        let threads: Vec<_> = (0..processors.min(installations.len())).map(start).collect();
         drop(begun);
         for name in names {
             note(&format!("compiling for {name}"));

@@ -225,6 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_run_ends_no_other() {
+        let runner = runner(LONG);
+        let file = |name| runner.directory().join(name);
+        let ended = std::thread::scope(|scope| {
+            let script = "touch begun; until [ -e end ]; do sleep 0.01; done; echo whole";
+            let other = scope.spawn(|| shell(&runner, script));
+            while !file("begun").exists() && !other.is_finished() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            shell(&runner, "true");
+            fs::write(file("end"), "").unwrap();
+            other.join().unwrap()
+        });
+        assert_eq!((ended.code, ended.output.as_str()), (Some(0), "whole\n"));
+    }
+
+    #[test]
     fn who_does_not_listen_to_the_first_signal_is_ended_by_the_second() {
         let begin = Instant::now();
         let script = "trap '' TERM; while :; do sleep 1; done";
