@@ -15,8 +15,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cabane::{Cabane, Who, everybody};
 use crate::module_views::{INIT, Tool, lmod, modules};
 
+/// `MakeCp` would try to download a file of its own for each package.
 pub(crate) const EASYCONFIG: &str = "\
-easyblock = 'MakeCp'
+easyblock = 'Binary'
+extract_sources = True
 name = 'NAME'
 version = '1.0'
 homepage = 'https://example.org/NAME'
@@ -24,8 +26,8 @@ description = 'A greeting'
 toolchain = SYSTEM
 sources = ['NAME-1.0.tar.gz']
 checksums = ['SUM']
-buildopts = 'CC=gcc'
-files_to_copy = [(['NAME'], 'bin')]
+install_cmd = 'make CC=gcc && install -D NAME %(installdir)s/bin/NAME'
+prepend_to_path = []
 sanity_check_paths = {'files': ['bin/NAME'], 'dirs': []}
 moduleclass = 'tools'
 ";
@@ -275,8 +277,8 @@ fn sources_are_downloaded_once_and_only_where_the_site_allows_it() {
     let content = fs::read(&archive).unwrap();
     fs::remove_file(&archive).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("source_urls = ['http://{}/']\nsources =", listener.local_addr().unwrap());
-    recipe.change("base", "sources =", &url);
+    let url = format!("source_urls = ['http://{}/']\nname =", listener.local_addr().unwrap());
+    recipe.change("base", "name =", &url);
     recipe.cabane.world.file("site.toml", "[build]\ncommand_network = \"forbid\"\n");
     let seen = recipe.build(&[]);
     assert!(seen.code == 7 && seen.stderr.contains("forbids downloads"), "{}", seen.stderr);
@@ -301,9 +303,9 @@ fn a_package_is_built_without_a_network_and_without_the_variables_of_the_user() 
     let (python, lmod, _) = tools!();
     for who in everybody() {
         let recipe = Recipe::new(who, &python, &lmod);
-        let test = "prebuildopts = 'test \"$(tail -n +3 /proc/net/dev | cut -d : -f 1 | tr -d \" \")\" = lo && \
-                    test -z \"$MINE$EASYBUILD_PREFIX\" && '\nbuildopts =";
-        recipe.change("hello", "buildopts =", test);
+        let test = "preinstallopts = 'test \"$(tail -n +3 /proc/net/dev | cut -d : -f 1 | tr -d \" \")\" = lo && \
+                    test -z \"$MINE$EASYBUILD_PREFIX\" && '\ninstall_cmd =";
+        recipe.change("hello", "install_cmd =", test);
         let home = recipe.cabane.world.path("home/.config/easybuild");
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("config.cfg"), "[override]\nstop = configure\n").unwrap();
@@ -319,6 +321,12 @@ fn a_package_is_built_without_a_network_and_without_the_variables_of_the_user() 
 fn a_build_that_fails_names_the_easyconfig_the_phase_and_the_log() {
     let (python, lmod, _) = tools!();
     let recipe = Recipe::new(Who::OrdinaryUser, &python, &lmod);
+    recipe.change("hello", "easyblock = 'Binary'\nextract_sources = True", "easyblock = 'MakeCp'");
+    let (install, build) = (
+        "install_cmd = 'make CC=gcc && install -D hello %(installdir)s/bin/hello'\nprepend_to_path = []",
+        "buildopts = 'CC=gcc'\nfiles_to_copy = [(['hello'], 'bin')]",
+    );
+    recipe.change("hello", install, build);
     recipe.change("hello", "CC=gcc", "CC=no-such-compiler");
     let build = recipe.cabane.world.path("build").to_string_lossy().into_owned();
     let seen = recipe.build(&["--build-dir", &build]);
@@ -340,8 +348,8 @@ fn a_build_that_was_killed_continues_with_the_package_that_was_not_finished() {
     let (python, lmod, _) = tools!();
     for who in everybody() {
         let recipe = Recipe::new(who, &python, &lmod);
-        let wait = "prebuildopts = 'test -e /cabane/recipe/go || sleep 600; '\nbuildopts =";
-        recipe.change("hello", "buildopts =", wait);
+        let wait = "preinstallopts = 'test -e /cabane/recipe/go || sleep 600; '\ninstall_cmd =";
+        recipe.change("hello", "install_cmd =", wait);
         let mut command = recipe.command(&["build", &recipe.path(), "apps/1.0"]);
         let mut build = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(build.stderr.take().unwrap()).lines();
@@ -366,7 +374,7 @@ fn a_change_of_an_easyconfig_builds_the_packages_again() {
     recipe.build(&[]).success();
     let seen = recipe.build(&[]).success();
     assert!(seen.stderr.contains("nothing has changed"), "{}", seen.stderr);
-    recipe.change("base", "buildopts =", "modextravars = {'BASE_NEW': 'yes'}\nbuildopts =");
+    recipe.change("base", "install_cmd =", "modextravars = {'BASE_NEW': 'yes'}\ninstall_cmd =");
     // What is optimized for this processor needs all of its features.
     let config = CONFIG.replace("VERSION", &version(&recipe.python));
     recipe.config(&config.replace("easybuild:\n", "easybuild:\n  optimization: native\n"));

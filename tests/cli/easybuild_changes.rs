@@ -14,7 +14,7 @@ use crate::cabane::{Who, everybody};
 use crate::easybuild::{CONFIG, EASYCONFIG, Recipe, tools, version};
 use crate::module_views::{Tool, lmod, modules};
 
-const NEW: &str = "modextravars = {'NEW': 'yes'}\nbuildopts =";
+const NEW: &str = "modextravars = {'NEW': 'yes'}\ninstall_cmd =";
 
 /// `hello` needs `base`, and `other` needs nothing.
 fn three(who: Who, python: &str, tool: &Tool) -> Recipe {
@@ -59,17 +59,17 @@ fn a_change_builds_a_package_and_those_that_need_it_and_makes_the_image_of_a_bui
         let recipe = three(who, &python, tool);
         assert_built(&recipe.build(&[]).success(), &["base", "hello", "other"], &[]);
         let first = recipe.digest();
-        recipe.change("hello", "buildopts =", NEW);
+        recipe.change("hello", "install_cmd =", NEW);
         let seen = recipe.build(&[]).success();
         assert_built(&seen, &["hello"], &["base", "other"]);
         assert_ne!(recipe.digest(), first);
         assert_same_from_nothing(&recipe);
-        recipe.change("base", "buildopts =", NEW);
+        recipe.change("base", "install_cmd =", NEW);
         let seen = recipe.build(&[]).success();
         assert_built(&seen, &["base", "hello"], &["other"]);
         assert_same_from_nothing(&recipe);
-        recipe.change("base", NEW, "buildopts =");
-        recipe.change("hello", NEW, "buildopts =");
+        recipe.change("base", NEW, "install_cmd =");
+        recipe.change("hello", NEW, "install_cmd =");
         let seen = recipe.build(&[]).success();
         assert_built(&seen, &["base", "hello"], &["other"]);
         assert_eq!(recipe.digest(), first);
@@ -105,9 +105,9 @@ fn an_installed_package_does_not_replace_an_easyconfig_that_is_gone() {
 
 /// Builds after a change of `base` and `hello`, and kills the build when `base` is there.
 fn kill_after_base(recipe: &Recipe) {
-    let wait = "prebuildopts = 'test -e /cabane/recipe/go || sleep 600; '\nbuildopts =";
-    recipe.change("base", "buildopts =", NEW);
-    recipe.change("hello", "buildopts =", wait);
+    let wait = "preinstallopts = 'test -e /cabane/recipe/go || sleep 600; '\ninstall_cmd =";
+    recipe.change("base", "install_cmd =", NEW);
+    recipe.change("hello", "install_cmd =", wait);
     let mut command = recipe.command(&["build", &recipe.path(), "apps/1.0", "--replace"]);
     let mut build = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(build.stderr.take().unwrap()).lines();
@@ -141,7 +141,7 @@ fn after_a_build_that_was_killed_the_easyconfigs_of_before_build_the_image_of_be
     let text = fs::read_to_string(&hello).unwrap();
     fs::remove_file(recipe.cabane.world.path("recipe/go")).unwrap();
     kill_after_base(&recipe);
-    recipe.change("base", NEW, "buildopts =");
+    recipe.change("base", NEW, "install_cmd =");
     fs::write(&hello, text).unwrap();
     let seen = recipe.build(&[]).success();
     assert_built(&seen, &["base", "hello"], &["other"]);

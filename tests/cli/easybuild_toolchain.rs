@@ -55,8 +55,10 @@ fn recipe(who: Who, python: &str, tool: &Tool) -> Recipe {
     let recipe = Recipe::new(who, python, tool);
     recipe.cabane.world.file("recipe/GCC-system.eb", GCC);
     let easyconfig = EASYCONFIG.replace("toolchain = SYSTEM", TOOLCHAIN);
-    let easyconfig = easyconfig
-        .replace("buildopts = 'CC=gcc'\n", "dependencies = [('base', '1.0', '', SYSTEM)]\n");
+    let easyconfig = easyconfig.replace(
+        "install_cmd = 'make CC=gcc",
+        "dependencies = [('base', '1.0', '', SYSTEM)]\ninstall_cmd = 'make",
+    );
     let mut command = recipe.cabane.other("bash");
     command.args(["-c", SOLVER]).env("EASYCONFIG", easyconfig);
     command.env("SOURCES", recipe.cabane.world.path("sources"));

@@ -357,7 +357,8 @@ fn mistakes_in_views_of_modules_are_shown_with_their_places() {
 
 /// A package for EasyBuild: a C program with a Makefile.
 const EASYCONFIG: &str = "\
-easyblock = 'MakeCp'
+easyblock = 'Binary'
+extract_sources = True
 name = 'hello'
 version = '1.0'
 homepage = 'https://example.org/hello'
@@ -365,8 +366,8 @@ description = 'A greeting'
 toolchain = SYSTEM
 sources = ['hello-1.0.tar.gz']
 checksums = ['SUM']
-buildopts = 'CC=gcc'
-files_to_copy = [(['hello'], 'bin')]
+install_cmd = 'make CC=gcc && install -D hello %(installdir)s/bin/hello'
+prepend_to_path = []
 sanity_check_paths = {'files': ['bin/hello'], 'dirs': []}
 moduleclass = 'tools'
 ";
