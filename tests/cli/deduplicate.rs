@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Instant;
 
-use cabane_testkit::{Finished, Tree, erofs, is_root, needs, not_run, squashfs};
+use cabane_testkit::{Finished, Tree, erofs, is_root, needs, noise, not_run, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
@@ -20,18 +20,6 @@ use crate::registry::Shared;
 const REPOSITORY: &str = "home/.local/share/cabane/repository";
 /// The files of a version, of 40 kB each; one of them differs.
 const FILES: u32 = 60;
-
-/// Bytes that cannot be compressed.
-fn noise(seed: u64, size: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let step = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    std::iter::repeat_with(step).flatten().take(size).collect()
-}
 
 /// Packs a version of a stack, and returns the image.
 fn version(cabane: &Cabane, number: u32, format: &str) -> String {

@@ -35,7 +35,7 @@ fn took(run: impl FnOnce()) -> Duration {
 fn a_pull_that_is_killed_at_any_instant_is_repeated_with_success() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
-    let image = large(&shared, "large", 24);
+    let image = large(&shared, "large", 8);
     shared.run(&["image", "push", &image, "large/1.0:v1"]).success();
     let pull = ["image", "pull", "large/1.0:v1@here%x86_64"];
     let whole = took(|| drop(shared.run(&pull).success()));
@@ -61,7 +61,7 @@ fn a_pull_that_is_killed_at_any_instant_is_repeated_with_success() {
 fn a_push_that_is_killed_at_any_instant_leaves_whole_images_or_none() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
-    let image = large(&shared, "large", 24);
+    let image = large(&shared, "large", 8);
     shared.run(&["image", "add", "large/1.0:v1", &image]).success();
     let push = |label: &str| {
         let mut command = shared.cabane.command(&["image", "push", "large", label]);

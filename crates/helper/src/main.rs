@@ -16,6 +16,20 @@
 //!
 //! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
 
+// What runs as root does not panic. Its tests may.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
 // What the standard library does before `main` ends the process by a signal where limits leave
 // it no memory or no descriptors.
 #![no_main]

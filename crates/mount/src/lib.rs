@@ -11,6 +11,20 @@
 //! `cabane-privileged`; its types that matter here are part of this crate. [`JobMounts`] are
 //! the same on the nodes of a job. See `docs/design/0005-the-helper.md`.
 
+// What runs as root does not panic. Its tests may.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
 #![forbid(unsafe_code)]
 
 mod backend;

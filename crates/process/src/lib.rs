@@ -12,6 +12,21 @@
 //!
 //! The set-uid helper starts no processes, so nothing of this is linked into it.
 
+// What runs as root does not panic. Its tests may.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod alone;
 pub mod as_user;
 pub mod child;

@@ -228,20 +228,10 @@ pub(crate) fn copy_known(known: &[Known], bases: &[PathBuf], target: &File) -> i
 
 #[cfg(test)]
 mod tests {
+    use cabane_testkit::noise;
     use proptest::prelude::*;
 
     use super::*;
-
-    fn noise(seed: u64, size: usize) -> Vec<u8> {
-        let mut state = seed | 1;
-        let step = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        };
-        std::iter::repeat_with(step).flatten().take(size).collect()
-    }
 
     fn list_of(content: &[u8]) -> ChunkList {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -134,6 +134,7 @@ impl ChunkList {
 mod tests {
     use std::fs;
 
+    use cabane_testkit::noise;
     use proptest::prelude::*;
 
     use super::*;
@@ -151,21 +152,10 @@ mod tests {
         chunks
     }
 
-    fn noise(size: usize) -> Vec<u8> {
-        let mut state = 1_u64;
-        let step = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        };
-        std::iter::repeat_with(step).flatten().take(size).collect()
-    }
-
     #[test]
     fn chunks_together_are_the_file() {
         for size in [0, 1, 4095, 4096, 4097, 3 << 20, (3 << 20) + 17] {
-            let content = noise(size);
+            let content = noise(1, size);
             for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
                 assert!(cut_up(&content, format).concat() == content, "{size} {format}");
             }
@@ -174,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_has_moved_is_cut_into_the_same_chunks() {
-        let old = noise(2 << 20);
+        let old = noise(1, 2 << 20);
         let new = [b"something else".as_slice(), &old].concat();
         let known = cut_up(&old, ImageFormat::Squashfs);
         let chunks = cut_up(&new, ImageFormat::Squashfs);

@@ -11,6 +11,20 @@
 //! [`dispatch`] tells the programs from each other; [`ffi`] is the border to Slurm, with all
 //! that is unsafe. `docs/design/0009-slurm.md` has the reasons.
 
+// What runs as root does not panic. Its tests may.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
 #![deny(unsafe_code)]
 // What calls them is Slurm, through the border, and that cannot be linked without Slurm.
 #![cfg_attr(test, expect(dead_code, reason = "the border is left out of unit tests"))]

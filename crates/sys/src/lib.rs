@@ -9,6 +9,21 @@
 //! that were inherited, [`arguments`] reads the arguments, and [`exec`] becomes a program. The crate holds no policy. All of it is linked into the set-uid
 //! helper: what the helper does not need belongs in `cabane-process`.
 
+// What runs as root does not panic. Its tests may.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod arguments;
 pub mod descriptor;
 pub mod device_mapper;

@@ -13,6 +13,7 @@ mod compiler;
 mod device;
 mod image;
 pub mod mpi;
+mod noise;
 mod private;
 mod process;
 mod program;
@@ -26,6 +27,7 @@ mod world;
 pub use compiler::compile;
 pub use device::driver;
 pub use image::{Tree, erofs, squashfs};
+pub use noise::noise;
 pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
 };

@@ -153,14 +153,7 @@ pub(crate) fn place(label: &str) -> Place {
 
 /// Bytes that repeat nowhere.
 pub(crate) fn noise(size: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let step = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    std::iter::repeat_with(step).flatten().take(size).collect()
+    cabane_testkit::noise(1, size)
 }
 
 pub(crate) const MIB: usize = 1 << 20;
