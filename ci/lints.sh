@@ -11,4 +11,6 @@ CLIPPY_ARGS=
 if [ "$(printf '%s\n%s\n' "$known" "$found" | sort -V | tail -n 1)" != "$known" ]; then
     CLIPPY_ARGS=-A__CLIPPY_HACKERY__clippy::pedantic__CLIPPY_HACKERY__
 fi
-export CLIPPY_ARGS RUSTC_WORKSPACE_WRAPPER="$PWD/ci/lint-rustc"
+# Where only cargo and rustc are in PATH.
+PATH=$PATH:$(scripts/env rustc --print sysroot)/bin
+export PATH CLIPPY_ARGS RUSTC_WORKSPACE_WRAPPER="$PWD/ci/lint-rustc"
