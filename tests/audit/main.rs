@@ -265,17 +265,20 @@ impl Drop for Load {
     }
 }
 
+/// A launcher of Open MPI whose ranks send everything through TCP.
+fn over_tcp(open: &Path) -> String {
+    format!("OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self exec {}/bin/mpiexec \"$@\"", open.display())
+}
+
 #[test]
 fn on_a_busy_machine_no_installation_is_called_what_it_is_not() {
     let _turn = turn();
     let Some([open, mpich]) = installed(["openmpi-4.1.8", "mpich-4.3.2"]) else {
         not_run!("needs Open MPI and MPICH: scripts/setup test");
     };
-    let slow = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
-    let slow = slow.map(|(name, value)| format!("export {name}={value}\n")).concat();
     let machine = Machine::new()
         .with_prefix(&mpich)
-        .with_launcher("tcp", &open, &format!("{slow}exec {}/bin/mpiexec \"$@\"", open.display()))
+        .with_launcher("tcp", &open, &over_tcp(&open))
         .with_emptied("emptied", &mpich, "lib/libmpi.so.12");
     let load = Load::new();
     let classes = machine.classes(&["--measure", "0.1"]);
@@ -324,9 +327,8 @@ fn one_processor_is_inconclusive_and_the_hint_says_what_to_repeat() {
 }
 
 /// What was counted for messages of 8 bytes, of each installation by its name.
-fn counted(machine: &Machine, arguments: &[&str], what: &str) -> BTreeMap<String, f64> {
-    let arguments = [&["--measure", "0.05", "--json"], arguments].concat();
-    let seen = finished(machine.audit(&arguments));
+fn counted(machine: &Machine, what: &str) -> BTreeMap<String, f64> {
+    let seen = finished(machine.audit(&["--measure", "0.05", "--json"]));
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
     let row = |one: &Value| {
         let name = one["name"].as_str()?.rsplit('/').next()?.to_owned();
@@ -345,7 +347,7 @@ fn a_library_that_yields_while_it_waits_is_known_by_its_calls() {
         not_run!("needs MPICH 5.0 and 4.3: scripts/setup test");
     };
     let machine = Machine::new().with_prefix(&five).with_prefix(&four);
-    let yields = counted(&machine, &[], "yields");
+    let yields = counted(&machine, "yields");
     // MPICH 4 is built without any yielding.
     let is_so = yields["mpich"] > 0.0 && yields["mpich-4.3.2"] == 0.0;
     assert!(is_so, "{yields:?}");
@@ -357,12 +359,8 @@ fn bytes_that_come_over_tcp_are_counted() {
     let Some([open]) = installed(["openmpi-4.1.8"]) else {
         not_run!("needs Open MPI: scripts/setup test");
     };
-    if !Path::new(MODULES).exists() {
-        not_run!("needs Environment Modules: scripts/setup test");
-    }
-    let tcp = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
-    let machine = Machine::new().with_module("tcp", &open, &tcp).with_prefix(&open);
-    let bytes = counted(&machine, &["--all"], "over_tcp");
+    let machine = Machine::new().with_launcher("tcp", &open, &over_tcp(&open)).with_prefix(&open);
+    let bytes = counted(&machine, "over_tcp");
     let is_so = bytes["tcp"] >= 8.0 && bytes["openmpi-4.1.8"] < 8.0;
     assert!(is_so, "{bytes:?}");
 }
@@ -401,13 +399,15 @@ fn results_are_kept_and_later_audits_are_compared_with_them() {
     let Some(found) = installed(["mpich-3.4.3", "mpich-4.0.3", "openmpi-4.1.8"]) else {
         not_run!("needs three MPI libraries: scripts/setup test");
     };
-    let machine = found.iter().fold(Machine::new(), |machine, prefix| machine.with_prefix(prefix));
-    let directory = machine.cabane.world.path("home/.local/state/cabane/mpi-audits");
+    let kept_in =
+        |machine: &Machine| machine.cabane.world.path("home/.local/state/cabane/mpi-audits");
     let measure = ["--measure", "0.2"];
-    machine.classes(&[&measure[..], &["--no-keep"]].concat());
-    assert!(!directory.exists());
+    let forgetful = Machine::new().with_prefix(&found[0]);
+    forgetful.classes(&[&measure[..], &["--no-keep"]].concat());
+    assert!(!kept_in(&forgetful).exists());
+    let machine = found.iter().fold(Machine::new(), |machine, prefix| machine.with_prefix(prefix));
     let classes = machine.classes(&measure);
-    let files: Vec<_> = fs::read_dir(&directory).unwrap().flatten().collect();
+    let files: Vec<_> = fs::read_dir(kept_in(&machine)).unwrap().flatten().collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let file = files[0].path();
     let is_healthy = |class: &str| HEALTHY.contains(&class) && class != INCONCLUSIVE;

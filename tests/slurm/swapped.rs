@@ -107,32 +107,41 @@ fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
 /// Types `cabane mpi swap` for the container, and returns what it printed.
 fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished {
     cluster.user("alice").sh(&format!(
-        "cabane mpi swap --in elsewhere {options} -- \
+        "FI_PROVIDER=tcp cabane mpi swap --in elsewhere {options} -- \
          srun -N4 --ntasks-per-node=2 {srun} /opt/mpi/bin/{program}"
     ))
 }
 
 #[test]
-fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
+fn the_swap_is_proven_over_four_nodes_and_measured_over_two_before_the_program_runs() {
     let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
         cluster.share("other", &other);
-        let options = "--with /shared/other --measure";
-        let seen = swap(cluster, options, "--mpi=pmi2", "hello").success();
-        let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.12, \
-                      MPICH Version: 3.4.3; sums and large messages were right\n";
+        let check = |option: &str, srun: &str, ranks: usize| {
+            let seen = swap(cluster, &format!("--with /shared/other {option}"), srun, "hello");
+            let seen = seen.success();
+            let proven = format!(
+                "proven: {ranks} ranks in elsewhere got /shared/other/lib/libmpi.so.12, \
+                 MPICH Version: 3.4.3; sums and large messages were right\n"
+            );
+            assert!(seen.stderr.starts_with(&proven), "{seen:?}");
+            let right = format!(" of {ranks}, right, ");
+            let is_right = |line: &&str| line.contains(&right) && line.ends_with("3.4.3");
+            assert_eq!(seen.stdout.lines().filter(is_right).count(), ranks, "{seen:?}");
+            seen
+        };
+        check("--probe", "--mpi=pmi2", 8);
+        // Ranks that share a processor wait for each other's turns, and measuring would take minutes.
+        let seen = check("--measure", "--mpi=pmi2 -N2 --ntasks-per-node=1", 2);
         let numbers = |line: &str| {
             let arguments = line.split_whitespace();
             arguments.filter(|field| field.parse::<f64>().is_ok()).count()
         };
         let rows = seen.stderr.lines().filter(|line| numbers(line) == 3);
-        let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("3.4.3");
-        assert!(seen.stderr.starts_with(proven), "{seen:?}");
         assert_eq!(rows.count(), 7, "{seen:?}");
-        assert_eq!(seen.stdout.lines().filter(is_right).count(), 8, "{seen:?}");
     });
 }
 
