@@ -35,14 +35,7 @@ fn a_connection_that_is_cut_during_the_build_is_resumed() {
 #[test]
 fn a_connection_that_is_cut_during_the_image_goes_on_where_it_was() {
     with_host(|scene| {
-        let mut noise: Vec<u8> = Vec::new();
-        let mut state: u64 = 88_172_645_463_325_252;
-        while noise.len() < 8 << 20 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            noise.extend(state.to_le_bytes());
-        }
+        let noise = cabane_testkit::noise(88_172_645_463_325_252, 8 << 20);
         fs::write(scene.path("recipe/files/noise"), &noise).unwrap();
         scene.cabane.world.file("cut", "3000000");
         let seen = scene.build().success();
@@ -123,10 +116,11 @@ fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
         command.args(["-qec", &typed, "/dev/null"]).env("PATH", path).env("SHELL", "/bin/sh");
         let output = fs::File::create(scene.path("errors")).unwrap();
         // All of its processes are in the foreground, and `ssh` gets the signal, too.
-        let mut child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
-        wait_until(|| packed() > 0);
-        child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
-        let running = Running { child, errors: scene.path("errors") };
+        let child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
+        let mut running = Running { child, errors: scene.path("errors") };
+        // Before that, the command does not know whether the build has begun.
+        wait_until(|| packed() > 0 && running.errors().contains("started the build"));
+        running.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
         let (_, shown) = running.end();
         let says = shown.contains("continues on builder") && !shown.contains("was cut");
         assert!(says, "{shown}");
