@@ -104,7 +104,8 @@ fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
     });
 }
 
-/// Types `cabane mpi swap` for the container, and returns what it printed.
+/// Types `cabane mpi swap` for the container, and returns what it printed. The provider that this MPICH would choose
+/// sends datagrams, which takes several times as long.
 fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished {
     cluster.user("alice").sh(&format!(
         "FI_PROVIDER=tcp cabane mpi swap --in elsewhere {options} -- \
@@ -113,7 +114,7 @@ fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished
 }
 
 #[test]
-fn the_swap_is_proven_over_four_nodes_and_measured_over_two_before_the_program_runs() {
+fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
     let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
@@ -134,8 +135,8 @@ fn the_swap_is_proven_over_four_nodes_and_measured_over_two_before_the_program_r
             seen
         };
         check("--probe", "--mpi=pmi2", 8);
-        // Ranks that share a processor wait for each other's turns, and measuring would take minutes.
-        let seen = check("--measure", "--mpi=pmi2 -N2 --ntasks-per-node=1", 2);
+        // Each rank more waits for its turn on the processors of this machine, and measuring takes a minute.
+        let seen = check("--measure", "--mpi=pmi2 --ntasks-per-node=1", 4);
         let numbers = |line: &str| {
             let arguments = line.split_whitespace();
             arguments.filter(|field| field.parse::<f64>().is_ok()).count()
